@@ -1,0 +1,82 @@
+"""The agent: K environments that act on predictions, and the process that runs them. Never imports torch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ga3c import wire
+from ga3c.config import Config
+from ga3c.envs import make_games
+from ga3c.rollout import Rollout
+from ga3c.wire import Header, Kind, Parts, Reply
+
+
+class Player:
+    """Environments that play in step: half of an agent, so that one half plays while the other waits.
+
+    It knows nothing of sockets: ``begin`` and ``play`` give the messages to send, the last of which is the request whose
+    reply ``play`` takes next.
+    """
+
+    def __init__(self, config: Config, *, run: int, agent: int, half: int, count: int, first_env: int) -> None:
+        self._run, self._agent, self._half = run, agent, half
+        self._random = np.random.default_rng([config.seed, agent, half])
+        self._games = make_games(config, count)
+        self._rollout = Rollout(
+            self._games.spec,
+            count,
+            t_max=config.t_max,
+            discount=config.discount,
+            reward_clip=config.reward_clip,
+            agent=agent,
+            first_env=first_env,
+        )
+        self._observations = np.empty(0)
+
+    def begin(self) -> list[Parts]:
+        self._observations = self._games.reset(int(self._random.integers(2**30)))
+        return [self._request(played=0)]
+
+    def play(self, reply: Reply) -> list[Parts]:
+        """Finish what the values complete, act on the policies, and ask for the next prediction."""
+        messages = [
+            wire.encode_experience(self._run, self._half, experience)
+            for experience in self._rollout.finish(reply.values)
+        ]
+        actions = sample(reply.policies, self._random)
+        played = self._games.step(actions)
+        self._rollout.record(self._observations, actions, reply.version, played)
+        self._observations = played.observations
+        if played.finished:
+            messages.append(wire.encode_scores(self._header(Kind.SCORES), played.finished))
+        messages.append(self._request(int(played.real.sum())))
+        return messages
+
+    def close(self) -> int:
+        """End the environments; returns the steps that are in no experience and so are lost."""
+        self._games.close()
+        return self._rollout.unfinished
+
+    def _header(self, kind: Kind) -> Header:
+        return Header(kind, self._run, self._agent, self._half)
+
+    def _request(self, played: int) -> Parts:
+        return wire.encode_request(self._header(Kind.REQUEST), self._observations, played)
+
+
+def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """An action of each policy, drawn by its probabilities."""
+    draws = random.random(len(policies))[:, None]
+    # Rounding can leave the last sum below 1, so the number of sums passed is capped at the last action.
+    passed = (np.cumsum(policies, axis=1) <= draws).sum(axis=1)
+    return np.minimum(passed, policies.shape[1] - 1)
+
+
+def make_players(config: Config, run: int, agent: int) -> list[Player]:
+    """The halves of one agent: two, or one where it has a single environment."""
+    envs = config.envs_per_agent or 1
+    counts = [envs - envs // 2, envs // 2] if envs > 1 else [1]
+    return [
+        Player(config, run=run, agent=agent, half=half, count=count, first_env=half * counts[0])
+        for half, count in enumerate(counts)
+    ]

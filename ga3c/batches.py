@@ -1,0 +1,71 @@
+"""Requests and experiences laid out as one batch, in the order in which the networks read memory.
+
+Observations arrive with the stack first; the networks want it last (``channels_last``). Copying into the batch has to be
+done anyway and turns them on the way: on a CPU that is several times faster than converting a finished batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ga3c.envs import EnvSpec
+from ga3c.rollout import Experience
+
+
+class TrainingBatch(NamedTuple):
+    observations: Tensor  # (n, *frame, stack)
+    actions: Tensor  # (n,) int64
+    returns: Tensor  # (n,) float32
+
+
+class Batches:
+    """Makes batches in a buffer of its own, so each thread has one, and a batch lasts until the next is made."""
+
+    def __init__(self, spec: EnvSpec, device: torch.device) -> None:
+        self._spec = spec
+        self._device = device
+        self._buffer = self._allocate(32)
+
+    def _allocate(self, count: int) -> Tensor:
+        shape = (count, *self._spec.frame, self._spec.stack)
+        pinned = self._device.type == "cuda"
+        return torch.empty(shape, dtype=getattr(torch, self._spec.dtype), pin_memory=pinned)
+
+    def _room(self, count: int) -> tuple[Tensor, np.ndarray]:
+        """``count`` rows of the buffer, as the tensor and as the array that shares its memory."""
+        if len(self._buffer) < count:
+            self._buffer = self._allocate(2 * count)
+        rows = self._buffer[:count]
+        return rows, rows.numpy()
+
+    def prediction(self, observations: Sequence[np.ndarray]) -> Tensor:
+        """One batch of the observations (n, stack, *frame) of several requests."""
+        batch, rows = self._room(sum(len(some) for some in observations))
+        start = 0
+        for some in observations:
+            for place in range(self._spec.stack):
+                rows[start : start + len(some), ..., place] = some[:, place]
+            start += len(some)
+        return batch.to(self._device)
+
+    def training(self, experiences: Sequence[Experience]) -> TrainingBatch:
+        """One batch of the steps of several experiences."""
+        batch, rows = self._room(sum(experience.steps for experience in experiences))
+        start = 0
+        for experience in experiences:
+            steps = experience.steps
+            for place in range(self._spec.stack):
+                rows[start : start + steps, ..., place] = experience.frames[place : place + steps]
+            start += steps
+        actions = np.concatenate([experience.actions for experience in experiences]).astype(np.int64)
+        returns = np.concatenate([experience.returns for experience in experiences])
+        return TrainingBatch(
+            batch.to(self._device),
+            torch.from_numpy(actions).to(self._device),
+            torch.from_numpy(returns).to(self._device),
+        )

@@ -1,0 +1,67 @@
+"""Checkpoints: one safetensors file each, with everything else as JSON in its metadata. Written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from ga3c.settings import ConfigError
+
+FORMAT = 1
+
+
+class CheckpointError(ConfigError):
+    """A checkpoint that is missing, broken, or of something else."""
+
+
+def save_checkpoint(directory: Path, tensors: dict[str, Tensor], state: dict[str, Any], keep: int) -> Path:
+    """Write the checkpoint of this update, then forget all but the newest ``keep``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{state['updates']:012d}.safetensors"
+    metadata = {"state": json.dumps({"format": FORMAT, **state})}
+    write_atomically(path, to_bytes(tensors, metadata))
+    for old in sorted(directory.glob("*.safetensors"))[:-keep]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the state of one checkpoint file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            state = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
+    if state.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has the checkpoint format {state.get('format')}, not {FORMAT}")
+    return tensors, state
+
+
+def newest_checkpoint(run: Path) -> Path:
+    """The newest checkpoint of a run directory."""
+    if not run.is_dir():
+        raise CheckpointError(f"{run} is not a run directory")
+    paths = sorted((run / "checkpoints").glob("*.safetensors"))
+    if not paths:
+        raise CheckpointError(f"{run} has no checkpoint")
+    return paths[-1]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A reader sees the old file or the new one, never half of it, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

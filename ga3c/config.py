@@ -1,0 +1,140 @@
+"""Every setting of a run: one dataclass with defaults, help, validation, ``KEY=VALUE`` overrides and presets.
+
+Adding a setting is one edit here: the command line, ``help``, the README's table and ``config.json`` follow from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ga3c.settings import ConfigError, check, nearest, read_words, setting
+
+NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # The settings of the GA3C paper, as far as its text and its published code tell them.
+    "paper": {
+        "envs_per_agent": 1,
+        "t_max": 5,
+        "min_batch": 1,
+        "learning_rate": 3e-4,
+        "learning_rate_end": None,
+        "beta": 0.01,
+        "beta_end": None,
+        "discount": 0.99,
+        "log_epsilon": 1e-6,
+        "reward_clip": 1.0,
+        "value_cost": 1.0,
+        "grad_clip": 0.0,
+        "rmsprop_decay": 0.99,
+        "rmsprop_epsilon": 0.1,
+        "rmsprop_initial": 1.0,
+        "init": "paper",
+        "network": "small",
+        "sticky": 0.0,
+        "noop_max": 30,
+        "episodic_life": False,
+    },
+    # Machado et al. 2018: sticky actions, whole games, no help from no-op starts.
+    "machado": {"sticky": 0.25, "noop_max": 0, "episodic_life": False},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The settings of a run. ``None`` stands for ``auto`` (chosen when the run starts) or for "not used"."""
+
+    # What to train on
+    game: str = setting("Pong", "an ALE game (Pong, ms_pacman) or a Gymnasium id (CartPole-v1, module:Id)")
+    preset: str = setting("", "named settings that the others start from", choices=("", *PRESETS))
+    seed: int = setting(0, "seed of weights, environments and action sampling", low=0, high=2**31 - 1)
+    sticky: float | None = setting(
+        None,
+        "probability that the emulator repeats the last action; auto: the id's own, 0 for a plain game",
+        low=0,
+        high=1,
+    )
+    noop_max: int = setting(30, "random no-op steps at the start of a game, at most", low=0)
+    episodic_life: bool = setting(False, "train each lost life as the end of an episode (scores stay whole games)")
+    reward_clip: float = setting(1.0, "rewards are clipped to ± this for training; 0: not clipped", low=0)
+
+    # How many of what
+    agents: int | None = setting(None, "agent processes (NA); auto: from the cores", low=1, high=4096)
+    predictors: int = setting(1, "predictor threads (NP)", low=1, high=64)
+    trainers: int = setting(1, "trainer threads (NT)", low=1, high=64)
+    envs_per_agent: int | None = setting(
+        None, "environments of each agent (K); auto: 16 for ALE, 4 for others", low=1, high=1024
+    )
+    serial: bool = setting(False, "everything in one thread, the same bits for the same SEED")
+
+    # The algorithm
+    t_max: int = setting(5, "steps of an experience, at most", low=1, high=1024)
+    min_batch: int = setting(40, "samples that a training batch has at least", low=1)
+    discount: float = setting(0.99, "discount γ of future rewards", low=0, high=1)
+    learning_rate: float = setting(3e-4, "step size η", above=0)
+    learning_rate_end: float | None = setting(None, "η at MAX_STEPS, reached linearly; auto: constant", low=0)
+    beta: float = setting(0.01, "weight β of the entropy", low=0)
+    beta_end: float | None = setting(None, "β at MAX_STEPS, reached linearly; auto: constant", low=0)
+    log_epsilon: float = setting(1e-6, "ε inside the logarithms of policy and entropy", low=0)
+    value_cost: float = setting(0.5, "factor of (R − V)² in the loss", low=0)
+    grad_clip: float = setting(0.0, "largest norm of a gradient; 0: not clipped", low=0)
+    rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square", low=0, high=1)
+    rmsprop_epsilon: float = setting(0.1, "ε of RMSProp, inside the root", above=0)
+    rmsprop_initial: float = setting(0.0, "RMSProp's mean square at the start", low=0)
+
+    # The model
+    network: str = setting("auto", "network; auto: small for images, mlp for vectors", choices=NETWORKS)
+    hidden: int = setting(256, "units of the fully connected layers", low=1)
+    init: str = setting("orthogonal", "first weights", choices=("orthogonal", "paper"))
+    device: str = setting("auto", "auto, cpu, cuda:0 or mps")
+    torch_threads: int | None = setting(None, "torch threads of each predictor and trainer; auto: 1 on a CPU", low=1)
+
+    # Queues
+    train_queue: int | None = setting(
+        None, "experiences waiting to be trained, about; agents wait beyond; auto: two batches per trainer", low=1
+    )
+    max_lag: int = setting(100, "experiences older than this many updates are thrown away; 0: none is", low=0)
+    max_prediction_batch: int = setting(256, "observations of one prediction, at most", low=1)
+
+    # How long
+    max_steps: int = setting(0, "stop after this many steps; 0: no limit", low=0)
+    max_seconds: float = setting(0.0, "stop after this many seconds; 0: no limit", low=0)
+    max_episodes: int = setting(0, "stop after this many games; 0: no limit", low=0)
+
+    # What is written
+    run: str = setting("", "directory of the run; empty: runs/<game>-<time>")
+    resume: str = setting("", "directory of a run to go on with")
+    log_seconds: float = setting(5.0, "seconds between two lines of the log, and the window of its rates", above=0)
+    checkpoint_seconds: float = setting(300.0, "seconds between two checkpoints", above=0)
+    keep_checkpoints: int = setting(3, "checkpoints that are kept", low=1)
+    tensorboard: bool = setting(True, "write TensorBoard events")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.game:
+            raise ConfigError("GAME is empty: name an ALE game (Pong) or a Gymnasium id (CartPole-v1)")
+        for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
+            if end is not None and not self.max_steps:
+                raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")
+
+    @classmethod
+    def from_words(cls, words: Iterable[str]) -> Config:
+        """Settings from ``KEY=VALUE`` words: ``CONFIG=file.toml`` first, then the words, over the preset they name."""
+        return cls.from_mapping(read_words(cls, words))
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> Config:
+        """Settings by field name, over the preset that they name."""
+        preset = given.get("preset", "")
+        if preset not in PRESETS and preset != "":
+            raise ConfigError(f"PRESET={preset} is unknown.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}")
+        return cls(**{**PRESETS.get(preset, {}), **given})
+
+    def replace(self, **changes: Any) -> Config:
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)

@@ -1,0 +1,293 @@
+"""From a game's name to K preprocessed environments that play in step, all behind one small interface.
+
+An ALE game runs on ale-py's own vector environment; any other Gymnasium id on Gymnasium's, with the same preprocessing
+for images. Both reset on the step *after* an episode's end; that step is no data, and ``Played.real`` says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from ale_py import roms
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from ga3c.config import Config
+from ga3c.settings import ConfigError
+
+FRAME = 84  # pixels of a side
+STACK = 4  # frames of an observation
+FRAMESKIP = 4
+MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What the networks and the wire have to know of an environment. Observations are ``(stack, *frame)``."""
+
+    frame: tuple[int, ...]
+    stack: int
+    dtype: str
+    actions: int
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.frame) == 2
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        return (self.stack, *self.frame)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A whole game that ended: its unclipped score and its steps."""
+
+    score: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one step of K environments gave."""
+
+    observations: np.ndarray  # (K, stack, *frame)
+    rewards: np.ndarray  # (K,) float32, unclipped
+    terminated: np.ndarray  # (K,) bool: nothing follows, so the bootstrap is 0
+    truncated: np.ndarray  # (K,) bool: cut short, so the bootstrap is V of this very observation
+    real: np.ndarray  # (K,) bool: False where the step only reset the environment
+    finished: tuple[Finished, ...]
+
+
+class Games(Protocol):
+    """K environments that are stepped together."""
+
+    spec: EnvSpec
+    count: int
+
+    def reset(self, seed: int) -> np.ndarray: ...
+    def step(self, actions: np.ndarray) -> Played: ...
+    def close(self) -> None: ...
+
+
+def make_games(config: Config, count: int) -> Games:
+    """K environments of the game that the settings name."""
+    rom = find_rom(config.game)
+    if rom is not None:
+        return AtariGames(config, rom, count)
+    return GymGames(config, count)
+
+
+def is_atari(game: str) -> bool:
+    return find_rom(game) is not None
+
+
+def find_rom(game: str) -> str | None:
+    """The ROM of ``Pong``, ``ms_pacman``, ``ALE/Pong-v5`` or ``PongNoFrameskip-v4``; None for what is no ALE game."""
+    name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+)NoFrameskip-v[04])$", r"\1\2", game)
+    known = {rom.replace("_", ""): rom for rom in roms.get_all_rom_ids()}
+    return known.get(name.replace("_", "").lower())
+
+
+def sticky_probability(config: Config) -> float:
+    """An id (``ALE/Pong-v5``) means its own sticky actions, a name (``Pong``) the game as the papers played it."""
+    if config.sticky is not None:
+        return config.sticky
+    return 0.25 if config.game.endswith(("-v5", "-v0")) else 0.0
+
+
+class Scores:
+    """Adds up the unclipped rewards of whole games."""
+
+    def __init__(self, count: int) -> None:
+        self._score = np.zeros(count)
+        self._steps = np.zeros(count, dtype=np.int64)
+
+    def add(self, rewards: np.ndarray, real: np.ndarray, over: np.ndarray) -> tuple[Finished, ...]:
+        self._score += np.where(real, rewards, 0.0)
+        self._steps += real
+        finished = tuple(Finished(float(self._score[i]), int(self._steps[i])) for i in np.flatnonzero(over))
+        self._score[over] = 0.0
+        self._steps[over] = 0
+        return finished
+
+
+class AtariGames:
+    """K games on ale-py's vector environment, every setting of the emulator passed on purpose."""
+
+    def __init__(self, config: Config, rom: str, count: int) -> None:
+        self.count = count
+        self._vector = AtariVectorEnv(
+            rom,
+            count,
+            num_threads=1,
+            max_num_frames_per_episode=MAX_FRAMES,
+            repeat_action_probability=sticky_probability(config),
+            full_action_space=False,
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+            img_height=FRAME,
+            img_width=FRAME,
+            grayscale=True,
+            stack_num=STACK,
+            frameskip=FRAMESKIP,
+            maxpool=True,
+            noop_max=config.noop_max,
+            use_fire_reset=True,
+            # ``episodic_life`` would restart the whole game at each lost life; ``life_loss_info`` plays on.
+            episodic_life=False,
+            life_loss_info=config.episodic_life,
+            reward_clipping=False,
+        )
+        space = self._vector.single_action_space
+        assert isinstance(space, gymnasium.spaces.Discrete)
+        self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=int(space.n))
+        self._scores = Scores(count)
+        self._frames = np.zeros(count, dtype=np.int64)
+
+    def reset(self, seed: int) -> np.ndarray:
+        observations, info = self._vector.reset(seed=seed)
+        self._frames = info["episode_frame_number"].astype(np.int64)
+        return observations
+
+    def step(self, actions: np.ndarray) -> Played:
+        observations, rewards, terminated, truncated, info = self._vector.step(actions)
+        frames = info["episode_frame_number"].astype(np.int64)
+        # A lost life ends an episode but not the game: only where the emulator's count fell back was there a reset.
+        real = frames > self._frames
+        self._frames = frames
+        over = truncated | (terminated & (info["lives"] == 0))
+        return Played(
+            observations=observations,
+            rewards=rewards.astype(np.float32),
+            terminated=terminated,
+            truncated=truncated & ~terminated,
+            real=real,
+            finished=self._scores.add(rewards, real, over),
+        )
+
+    def close(self) -> None:
+        self._vector.close()
+
+
+class GymGames:
+    """K environments of any Gymnasium id with a discrete action space."""
+
+    def __init__(self, config: Config, count: int) -> None:
+        self.count = count
+        self._vector = SyncVectorEnv(
+            [lambda: make_gym(config.game) for _ in range(count)],
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+        )
+        space = self._vector.single_action_space
+        assert isinstance(space, gymnasium.spaces.Discrete)
+        self._first_action = int(space.start)
+        self._encode = Preprocess(self._vector.single_observation_space, count)
+        self.spec = self._encode.spec(int(space.n))
+        self._scores = Scores(count)
+        self._over = np.zeros(count, dtype=bool)
+
+    def reset(self, seed: int) -> np.ndarray:
+        observations, _ = self._vector.reset(seed=seed)
+        self._over[:] = False
+        return self._encode(observations, np.ones(self.count, dtype=bool))
+
+    def step(self, actions: np.ndarray) -> Played:
+        observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
+        real = ~self._over
+        self._over = terminated | truncated
+        return Played(
+            observations=self._encode(observations, ~real),
+            rewards=rewards.astype(np.float32),
+            terminated=terminated,
+            truncated=truncated & ~terminated,
+            real=real,
+            finished=self._scores.add(rewards, real, self._over),
+        )
+
+    def close(self) -> None:
+        self._vector.close()
+
+
+class Preprocess:
+    """Observations as the networks take them: images gray, 84×84 and stacked (zeros before the first frame); other
+    spaces flat, as float32."""
+
+    def __init__(self, space: gymnasium.Space[Any], count: int) -> None:
+        self._space = space
+        shape = space.shape or ()
+        self._image = isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8 and len(shape) in (2, 3)
+        if self._image:
+            self._channel = 1 if len(shape) == 3 and shape[0] <= 4 < shape[2] else 3
+            height, width = shape[1:] if self._channel == 1 else shape[:2]
+            self._rows = area_weights(height, FRAME)
+            self._columns = area_weights(width, FRAME).T
+            self._stacks = np.zeros((count, STACK, FRAME, FRAME), dtype=np.uint8)
+
+    def spec(self, actions: int) -> EnvSpec:
+        if self._image:
+            return EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=actions)
+        size = gymnasium.spaces.flatdim(self._space)
+        return EnvSpec(frame=(size,), stack=1, dtype="float32", actions=actions)
+
+    def __call__(self, observations: Any, first: np.ndarray) -> np.ndarray:
+        """The batch, where ``first`` marks the observations that start an episode."""
+        if not self._image:
+            if isinstance(self._space, gymnasium.spaces.Box):
+                flat = np.asarray(observations, dtype=np.float32).reshape(len(first), -1)
+            else:
+                items = gymnasium.vector.utils.iterate(
+                    gymnasium.vector.utils.batch_space(self._space, len(first)), observations
+                )
+                flat = np.stack([gymnasium.spaces.flatten(self._space, item) for item in items]).astype(np.float32)
+            return flat[:, None]
+        gray = observations if observations.ndim == 3 else observations.mean(axis=self._channel)
+        frames = self._rows @ gray.astype(np.float32) @ self._columns
+        self._stacks[:, :-1] = self._stacks[:, 1:]
+        self._stacks[first] = 0
+        self._stacks[:, -1] = np.rint(frames)
+        return self._stacks.copy()
+
+
+def area_weights(source: int, target: int) -> np.ndarray:
+    """The (target, source) matrix that resizes one axis: each target pixel is the mean of what it covers."""
+    edges = np.linspace(0, source, target + 1)
+    cells = np.arange(source)
+    low = np.maximum(edges[:-1, None], cells[None, :])
+    high = np.minimum(edges[1:, None], cells[None, :] + 1)
+    covered = np.clip(high - low, 0, None)
+    return (covered / covered.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def make_gym(game: str) -> gymnasium.Env[Any, Any]:
+    """One Gymnasium environment, or a sentence that says why not."""
+    try:
+        env = gymnasium.make(game)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"GAME={game} cannot be made: {error}. Is its module importable from here?") from None
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ConfigError(f"GAME={game} cannot be made: {error}") from None
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"GAME={game} is neither an ALE game nor a Gymnasium id.{_suggest(game)} ({error})") from None
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        raise ConfigError(
+            f"GAME={game} has the action space {env.action_space}; the policy is a softmax over discrete actions, "
+            "so only Discrete action spaces can be trained"
+        )
+    try:
+        gymnasium.spaces.flatdim(env.observation_space)
+    except (NotImplementedError, ValueError):
+        raise ConfigError(
+            f"GAME={game} has the observation space {env.observation_space}, which has no fixed size"
+        ) from None
+    return env
+
+
+def _suggest(game: str) -> str:
+    games = [name.title().replace("_", "") for name in roms.get_all_rom_ids()]
+    match = difflib.get_close_matches(game, [*games, *gymnasium.registry], n=1, cutoff=0.6)
+    return f" Did you mean {match[0]}?" if match else ""

@@ -1,0 +1,40 @@
+"""The loss of GA3C (equation 5 of the paper), summed over the batch, with what a user wants to see of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Loss(NamedTuple):
+    """The total to descend, and its parts as means per sample (detached)."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+
+
+def actor_critic_loss(
+    policies: Tensor,
+    values: Tensor,
+    actions: Tensor,
+    returns: Tensor,
+    *,
+    beta: float,
+    log_epsilon: float,
+    value_cost: float,
+) -> Loss:
+    """−Σ [log(π(a|s) + ε)·(R − V) + β·H] + c·Σ (R − V)², where V is a constant in the first term."""
+    advantages = returns - values
+    chosen = policies.gather(1, actions[:, None]).squeeze(1)
+    policy_gain = torch.log(chosen + log_epsilon) * advantages.detach()
+    entropy = -(policies * torch.log(policies + log_epsilon)).sum(dim=1)
+    squared = advantages.square()
+    total = (value_cost * squared - policy_gain - beta * entropy).sum()
+    count = len(values)
+    return Loss(
+        total, -policy_gain.detach().sum() / count, squared.detach().sum() / count, entropy.detach().sum() / count
+    )

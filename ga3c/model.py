@@ -1,0 +1,213 @@
+"""The networks and the one model that predictors and trainers share.
+
+All weights are one flat vector, and each version of it is immutable: an update writes the next version and swaps the
+reference. So a prediction or a gradient uses exactly one version, whatever other threads do meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ga3c.config import Config
+from ga3c.settings import ConfigError
+from ga3c.envs import EnvSpec
+
+PIXEL_SCALE = 1.0 / 255.0
+
+
+@dataclass(frozen=True)
+class Conv:
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+
+    # Stored as (outputs, rows, columns, inputs): a view of it is a channels_last weight, which a CPU convolves faster.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.outputs, self.kernel, self.kernel, self.inputs)
+
+
+@dataclass(frozen=True)
+class Linear:
+    inputs: int
+    outputs: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.outputs, self.inputs)
+
+
+class Network:
+    """Hidden layers, each with a rectifier, and two heads: softmax policy and linear value.
+
+    It holds no weights: ``forward`` takes the flat vector.
+    """
+
+    def __init__(self, spec: EnvSpec, convolutions: list[Conv], hidden: list[int]) -> None:
+        self.spec = spec
+        self.convolutions = convolutions
+        side, features = spec.frame[0], math.prod(spec.observation)
+        for conv in convolutions:
+            side = (side - conv.kernel) // conv.stride + 1
+            features = side * side * conv.outputs
+        self.linears = []
+        for units in hidden:
+            self.linears.append(Linear(features, units))
+            features = units
+        self.policy = Linear(features, spec.actions)
+        self.value = Linear(features, 1)
+        self.layers = [*convolutions, *self.linears, self.policy, self.value]
+        self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
+
+    @property
+    def size(self) -> int:
+        return sum(self._sizes)
+
+    def unflatten(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """(weight, bias) of each layer as views of the flat vector."""
+        parts = iter(flat.split(self._sizes))
+        return [(next(parts).view(layer.shape), next(parts)) for layer in self.layers]
+
+    def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Policies (n, actions) and values (n) of observations (n, *frame, stack)."""
+        parameters = iter(self.unflatten(flat))
+        x = observations.to(torch.float32)
+        if self.convolutions:
+            x = x.permute(0, 3, 1, 2)  # the shape that torch wants; in memory the channels stay last
+            for conv in self.convolutions:
+                weight, bias = next(parameters)
+                if conv is self.convolutions[0]:
+                    weight = weight * PIXEL_SCALE  # instead of a pass over the pixels
+                x = functional.relu(functional.conv2d(x, weight.permute(0, 3, 1, 2), bias, conv.stride))
+            x = x.permute(0, 2, 3, 1)
+        x = x.flatten(1)
+        for _ in self.linears:
+            x = functional.relu(functional.linear(x, *next(parameters)))
+        policies = functional.softmax(functional.linear(x, *next(parameters)), dim=1)
+        return policies, functional.linear(x, *next(parameters)).squeeze(1)
+
+    def initial(self, seed: int, scheme: str) -> Tensor:
+        """First weights: ``paper`` draws from ±1/√inputs as the published code does, ``orthogonal`` as is usual today."""
+        generator = torch.Generator().manual_seed(seed)
+        flat = torch.zeros(self.size)
+        for layer, (weight, bias) in zip(self.layers, self.unflatten(flat), strict=True):
+            inputs = math.prod(layer.shape[1:])
+            if scheme == "paper":
+                bound = 1 / math.sqrt(inputs)
+                weight.uniform_(-bound, bound, generator=generator)
+                bias.uniform_(-bound, bound, generator=generator)
+            else:
+                gain = {id(self.policy): 0.01, id(self.value): 1.0}.get(id(layer), math.sqrt(2))
+                matrix = torch.empty(layer.outputs, inputs)
+                torch.nn.init.orthogonal_(matrix, gain, generator=generator)
+                weight.copy_(matrix.view(layer.shape))
+        return flat
+
+
+def make_network(config: Config, spec: EnvSpec) -> Network:
+    """The network that the settings name; ``auto`` goes by the observations."""
+    name = config.network
+    if name == "auto":
+        name = "small" if spec.is_image else "mlp"
+    if name == "mlp":
+        return Network(spec, [], [config.hidden, config.hidden])
+    if not spec.is_image:
+        raise ConfigError(
+            f"NETWORK={name} needs images, but GAME={config.game} has vectors of {spec.frame[0]}: use mlp"
+        )
+    if name == "small":
+        return Network(spec, [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)], [config.hidden])
+    stride = int(name.removeprefix("large-"))
+    return Network(spec, [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)], [config.hidden])
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda:0")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"DEVICE={name} cannot be used here: {reason}") from None
+    return device
+
+
+class Version(NamedTuple):
+    """One immutable state of the weights."""
+
+    number: int
+    weights: Tensor
+
+
+class Prediction(NamedTuple):
+    version: int
+    policies: np.ndarray
+    values: np.ndarray
+
+
+class Model:
+    """The shared model: predictions from the newest version, updates that each make the next one."""
+
+    def __init__(self, config: Config, spec: EnvSpec) -> None:
+        self.network = make_network(config, spec)
+        self.device = pick_device(config.device)
+        self._decay = config.rmsprop_decay
+        self._epsilon = config.rmsprop_epsilon
+        self._update = threading.Lock()
+        self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
+        self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
+
+    @property
+    def version(self) -> Version:
+        """The newest version: a snapshot that never changes."""
+        return self._version
+
+    @torch.inference_mode()
+    def predict(self, observations: Tensor) -> Prediction:
+        number, weights = self._version
+        policies, values = self.network.forward(weights, observations)
+        return Prediction(number, policies.cpu().numpy(), values.cpu().numpy())
+
+    def gradient(self, loss: Callable[[Tensor], Tensor]) -> tuple[int, Tensor]:
+        """The gradient of ``loss(weights)`` at the newest version, and that version's number."""
+        number, weights = self._version
+        leaf = weights.detach().requires_grad_()  # shares the numbers, but its graph belongs to this call alone
+        (gradient,) = torch.autograd.grad(loss(leaf), leaf)
+        return number, gradient
+
+    @torch.no_grad()
+    def apply(self, gradient: Tensor, learning_rate: float) -> int:
+        """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε). Returns the new version."""
+        with self._update:
+            self._mean_square.mul_(self._decay).addcmul_(gradient, gradient, value=1 - self._decay)
+            root = torch.add(self._mean_square, self._epsilon).sqrt_()
+            weights = torch.addcdiv(self._version.weights, gradient, root, value=-learning_rate)
+            self._version = Version(self._version.number + 1, weights)
+            return self._version.number
+
+    def state(self) -> tuple[int, dict[str, Tensor]]:
+        """The version's number, and the tensors of a checkpoint, all of the same moment."""
+        with self._update:
+            number, weights = self._version
+            return number, {"weights": weights.cpu().clone(), "mean_square": self._mean_square.cpu().clone()}
+
+    def load(self, number: int, tensors: dict[str, Tensor]) -> None:
+        for name in ("weights", "mean_square"):
+            if name not in tensors or tensors[name].shape != (self.network.size,):
+                raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
+        with self._update:
+            self._version = Version(number, tensors["weights"].to(self.device).clone())
+            self._mean_square = tensors["mean_square"].to(self.device).clone()

@@ -1,0 +1,210 @@
+"""What a run counts, and the figures over a window that are made of it.
+
+Counters only ever grow, and each is added to under one lock; a rate is a difference of two snapshots over their time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ga3c.envs import Finished
+
+SCORES_KEPT = 100  # whole games in the rolling score
+
+
+@dataclass
+class Totals:
+    """Everything counted since the run began (a resumed run goes on counting)."""
+
+    steps: int = 0  # actions played, each once
+    episodes: int = 0  # whole games
+    predictions: int = 0  # observations predicted, also those for a bootstrap only
+    prediction_batches: int = 0
+    updates: int = 0
+    samples: int = 0  # steps trained on
+    experiences: int = 0  # trained on
+    lag: int = 0  # summed over experiences, in updates
+    stale_steps: int = 0  # thrown away: older than MAX_LAG
+    lost_steps: int = 0  # thrown away: unfinished when an agent left, or still queued at the end
+    bad_updates: int = 0  # not applied: loss or gradient was not finite
+    bad_messages: int = 0
+    policy_loss: float = 0.0  # these four summed over updates
+    value_loss: float = 0.0
+    entropy: float = 0.0
+    gradient_norm: float = 0.0
+    predictor_busy: float = 0.0  # seconds of work, summed over threads
+    trainer_busy: float = 0.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The totals at one moment, and the largest lag since the snapshot before."""
+
+    seconds: float
+    totals: dict[str, float]
+    lag_max: int
+    held: float  # share of the looks that found agents held back by a full training queue
+    prediction_queue: float  # mean of the looks
+    training_queue: float
+
+
+@dataclass
+class _Gauges:
+    """Looks at the queues since the last snapshot."""
+
+    looks: int = 0
+    held: int = 0
+    predictions: int = 0
+    training: int = 0
+
+
+@dataclass
+class Stats:
+    """The counters of a run, shared by all its threads."""
+
+    totals: Totals = field(default_factory=Totals)
+    scores: deque[float] = field(default_factory=lambda: deque(maxlen=SCORES_KEPT))
+    lag_max_ever: int = 0
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lag_max = 0
+        self._gauges = _Gauges()
+        self._finished: list[Finished] = []
+        self._start = time.monotonic()
+        self._seconds_before = 0.0
+
+    def add(self, **amounts: float) -> None:
+        with self._lock:
+            for name, amount in amounts.items():
+                setattr(self.totals, name, getattr(self.totals, name) + amount)
+
+    def add_lags(self, lags: list[int]) -> None:
+        with self._lock:
+            self.totals.experiences += len(lags)
+            self.totals.lag += sum(lags)
+            self._lag_max = max(self._lag_max, *lags)
+            self.lag_max_ever = max(self.lag_max_ever, *lags)
+
+    def add_games(self, games: tuple[Finished, ...]) -> None:
+        with self._lock:
+            self.totals.episodes += len(games)
+            self.scores.extend(game.score for game in games)
+            self._finished.extend(games)
+
+    def take_games(self) -> list[Finished]:
+        """The games that ended since the last call, for ``episodes.csv``."""
+        with self._lock:
+            games, self._finished = self._finished, []
+            return games
+
+    def look(self, prediction_queue: int, training_queue: int, held: bool) -> None:
+        """Note the queues at this moment; means of such looks are what the log shows."""
+        with self._lock:
+            self._gauges.looks += 1
+            self._gauges.predictions += prediction_queue
+            self._gauges.training += training_queue
+            self._gauges.held += held
+
+    @property
+    def seconds(self) -> float:
+        """Seconds trained, over all sessions of the run."""
+        return self._seconds_before + time.monotonic() - self._start
+
+    @property
+    def score(self) -> float | None:
+        """Mean unclipped score of the last whole games."""
+        with self._lock:
+            return sum(self.scores) / len(self.scores) if self.scores else None
+
+    def snapshot(self) -> Snapshot:
+        """The totals now; starts the next window for the largest lag and the queues."""
+        with self._lock:
+            gauges, lag_max = self._gauges, self._lag_max
+            self._gauges, self._lag_max = _Gauges(), 0
+            totals = {item.name: getattr(self.totals, item.name) for item in fields(self.totals)}
+            looks = max(gauges.looks, 1)
+            return Snapshot(
+                self.seconds, totals, lag_max, gauges.held / looks, gauges.predictions / looks, gauges.training / looks
+            )
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        with self._lock:
+            totals = {item.name: getattr(self.totals, item.name) for item in fields(self.totals)}
+            return {
+                "totals": totals,
+                "scores": list(self.scores),
+                "seconds": self.seconds,
+                "lag_max": self.lag_max_ever,
+            }
+
+    def load(self, state: dict[str, Any]) -> None:
+        with self._lock:
+            self.totals = Totals(**state["totals"])
+            self.scores.extend(state["scores"])
+            self.lag_max_ever = state["lag_max"]
+            self._seconds_before = state["seconds"]
+            self._start = time.monotonic()
+
+
+def window_row(
+    before: Snapshot, after: Snapshot, setting: dict[str, int], last_score: float | None, score: float | None
+) -> dict[str, Any]:
+    """One row of the log: every rate is over the time between the two snapshots."""
+    seconds = max(after.seconds - before.seconds, 1e-9)
+    gained = {name: after.totals[name] - before.totals[name] for name in after.totals}
+
+    def per(amount: str, unit: str) -> float:
+        return gained[amount] / gained[unit] if gained[unit] else 0.0
+
+    row = {
+        "seconds": after.seconds,
+        "window": seconds,
+        "steps": after.totals["steps"],
+        "episodes": after.totals["episodes"],
+        "updates": after.totals["updates"],
+        "score_last": last_score,
+        "score": score,
+        "pps": gained["steps"] / seconds,
+        "tps": gained["updates"] / seconds,
+        "trained_per_second": gained["samples"] / seconds,
+        "bootstrap_per_second": (gained["predictions"] - gained["steps"]) / seconds,
+        **setting,
+        "prediction_queue": after.prediction_queue,
+        "training_queue": after.training_queue,
+        "prediction_batch": per("predictions", "prediction_batches"),
+        "training_batch": per("samples", "updates"),
+        "lag_mean": per("lag", "experiences"),
+        "lag_max": after.lag_max,
+        "policy_loss": per("policy_loss", "updates"),
+        "value_loss": per("value_loss", "updates"),
+        "entropy": per("entropy", "updates"),
+        "gradient_norm": per("gradient_norm", "updates"),
+        "predictor_busy": gained["predictor_busy"] / seconds / setting["predictors"],
+        "trainer_busy": gained["trainer_busy"] / seconds / setting["trainers"],
+        "held": after.held,
+        "stale_steps": after.totals["stale_steps"],
+        "lost_steps": after.totals["lost_steps"],
+        "bad_updates": after.totals["bad_updates"],
+        "bad_messages": after.totals["bad_messages"],
+    }
+    row["limit"] = limiting_stage(row)
+    return row
+
+
+def limiting_stage(row: dict[str, Any]) -> str:
+    """Which stage the others wait for.
+
+    Trainers, when a full training queue holds the agents back or they hardly ever wait for work; predictors, when they
+    hardly ever wait; otherwise the agents, since both threads wait for what they play.
+    """
+    if row["held"] > 0.25 or row["trainer_busy"] > 0.9:
+        return "trainers"
+    if row["predictor_busy"] > 0.9:
+        return "predictors"
+    return "agents"

@@ -1,0 +1,129 @@
+"""The trainer: merges experiences to the minimum batch, computes one gradient at one version, and applies it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from ga3c.batches import Batches
+from ga3c.config import Config
+from ga3c.loss import Loss, actor_critic_loss
+from ga3c.model import Model
+from ga3c.rollout import Experience
+from ga3c.stats import Stats
+
+log = logging.getLogger(__name__)
+
+BAD_UPDATES_IN_A_ROW = 5
+
+
+class NotFinite(RuntimeError):
+    """Loss or gradient was not finite several times in a row."""
+
+
+class BadUpdates:
+    """Counts updates in a row, of all trainers, whose loss or gradient was not finite."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_a_row = 0
+
+    def good(self) -> None:
+        with self._lock:
+            self._in_a_row = 0
+
+    def bad(self, loss: float, norm: float) -> None:
+        with self._lock:
+            self._in_a_row += 1
+            log.warning("update skipped: loss %g, gradient norm %g (%d in a row)", loss, norm, self._in_a_row)
+            if self._in_a_row >= BAD_UPDATES_IN_A_ROW:
+                raise NotFinite(f"{self._in_a_row} updates in a row were not finite; the last good weights are kept")
+
+
+def anneal(start: float, end: float | None, steps: int, max_steps: int) -> float:
+    """The value on the line from ``start`` at step 0 to ``end`` at ``max_steps``; constant where there is no end."""
+    if end is None or not max_steps:
+        return start
+    return start + (end - start) * min(steps / max_steps, 1.0)
+
+
+class Trainer:
+    """``run`` is the body of a trainer thread; ``train`` alone serves the serial mode."""
+
+    def __init__(self, config: Config, model: Model, stats: Stats, bad_updates: BadUpdates) -> None:
+        self._config = config
+        self._model = model
+        self._stats = stats
+        self._bad_updates = bad_updates
+        self._batches = Batches(model.network.spec, model.device)
+
+    def run(self, queue: Iterable[list[Experience]]) -> None:
+        for experiences in queue:
+            started = time.perf_counter()
+            self.train(experiences)
+            self._stats.add(trainer_busy=time.perf_counter() - started)
+
+    def train(self, experiences: list[Experience]) -> None:
+        """One update from these experiences, less those that are too old."""
+        experiences = self._drop_stale(experiences)
+        if not experiences:
+            return
+        batch = self._batches.training(experiences)
+        steps = self._stats.totals.steps
+        config = self._config
+        beta = anneal(config.beta, config.beta_end, steps, config.max_steps)
+        learning_rate = anneal(config.learning_rate, config.learning_rate_end, steps, config.max_steps)
+        parts: list[Loss] = []
+
+        def loss(weights: Tensor) -> Tensor:
+            policies, values = self._model.network.forward(weights, batch.observations)
+            parts.append(
+                actor_critic_loss(
+                    policies,
+                    values,
+                    batch.actions,
+                    batch.returns,
+                    beta=beta,
+                    log_epsilon=config.log_epsilon,
+                    value_cost=config.value_cost,
+                )
+            )
+            return parts[0].total
+
+        version, gradient = self._model.gradient(loss)
+        total, policy_loss, value_loss, entropy, norm = torch.stack(
+            [*(part.detach() for part in parts[0]), torch.linalg.vector_norm(gradient)]
+        ).tolist()
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            self._stats.add(bad_updates=1)
+            self._bad_updates.bad(total, norm)
+            return
+        self._bad_updates.good()
+        if config.grad_clip and norm > config.grad_clip:
+            gradient = gradient * (config.grad_clip / norm)
+        self._model.apply(gradient, learning_rate)
+        self._stats.add_lags([version - experience.version for experience in experiences])
+        self._stats.add(
+            updates=1,
+            samples=len(batch.returns),
+            policy_loss=policy_loss,
+            value_loss=value_loss,
+            entropy=entropy,
+            gradient_norm=norm,
+        )
+
+    def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
+        if not self._config.max_lag:
+            return experiences
+        oldest = self._model.version.number - self._config.max_lag
+        fresh = [experience for experience in experiences if experience.version >= oldest]
+        if len(fresh) < len(experiences):
+            stale = sum(experience.steps for experience in experiences if experience.version < oldest)
+            self._stats.add(stale_steps=stale)
+        return fresh

@@ -1,0 +1,188 @@
+"""Messages between agents and server: fixed binary layouts, checked on the way in. No pickle, ever.
+
+A message has two parts: a head (a fixed header, then the small fields of its kind) and a body (observations or frames;
+empty for most kinds). All numbers are little-endian.
+
+| kind | from | head after the header | body |
+|---|---|---|---|
+| REQUEST | agent | observations, steps played to reach them | observations (n, stack, *frame) |
+| REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
+| EXPERIENCE | agent | environment, first step, steps; actions (n) i4, returns (n) f4 | frames (stack − 1 + n, *frame) |
+| SCORES | agent | games; (score f8, steps i8) each | – |
+| HELLO, STOP | agent, server | – | – |
+| BYE | agent | steps in unfinished experiences | – |
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from ga3c.envs import EnvSpec, Finished
+from ga3c.rollout import Experience
+
+MAGIC = b"GA3C"
+LAYOUT = 1  # raised when a layout changes, so that an agent of another version is refused
+HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
+REQUEST = struct.Struct("<II")
+REPLY = struct.Struct("<II")
+EXPERIENCE = struct.Struct("<IQI")
+SCORES = struct.Struct("<I")
+SCORE = struct.Struct("<dq")
+BYE = struct.Struct("<Q")
+MAX_ENVS = 4096  # observations of one request
+MAX_STEPS = 4096  # steps of one experience
+
+Parts = tuple[bytes, bytes | memoryview]
+Buffer = bytes | memoryview
+
+
+class WireError(ValueError):
+    """A message that does not follow the layout."""
+
+
+class Kind(IntEnum):
+    HELLO = 1
+    REQUEST = 2
+    REPLY = 3
+    EXPERIENCE = 4
+    SCORES = 5
+    STOP = 6
+    BYE = 7
+
+
+@dataclass(frozen=True)
+class Header:
+    """What every message begins with: whose run, which agent and half of it, which version of the model."""
+
+    kind: Kind
+    run: int
+    agent: int
+    half: int = 0
+    version: int = 0
+
+    def pack(self) -> bytes:
+        return HEADER.pack(MAGIC, LAYOUT, self.kind, self.half, self.run, self.agent, self.version)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Observations that wait for a prediction, and how many steps were played to reach them."""
+
+    agent: int
+    half: int
+    played: int
+    observations: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reply:
+    half: int
+    version: int
+    policies: np.ndarray
+    values: np.ndarray
+
+
+def read_header(head: Buffer) -> Header:
+    if len(head) < HEADER.size:
+        raise WireError(f"a head of {len(head)} bytes is too short")
+    magic, layout, kind, half, run, agent, version = HEADER.unpack_from(head)
+    if magic != MAGIC or layout != LAYOUT:
+        raise WireError(f"not a message of layout {LAYOUT}")
+    try:
+        return Header(Kind(kind), run, agent, half, version)
+    except ValueError:
+        raise WireError(f"unknown kind {kind}") from None
+
+
+def _fields(head: Buffer, layout: struct.Struct) -> tuple[int, ...]:
+    """The fixed fields that follow the header."""
+    if len(head) < HEADER.size + layout.size:
+        raise WireError("a head ends before its fields")
+    return layout.unpack_from(head, HEADER.size)
+
+
+def _expect(name: str, length: int, wanted: int) -> None:
+    if length != wanted:
+        raise WireError(f"{name} of {length} bytes where {wanted} belong")
+
+
+def encode_request(header: Header, observations: np.ndarray, played: int) -> Parts:
+    return header.pack() + REQUEST.pack(len(observations), played), np.ascontiguousarray(observations).data.cast("B")
+
+
+def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Request:
+    count, played = _fields(head, REQUEST)
+    _expect("a head", len(head), HEADER.size + REQUEST.size)
+    if not 1 <= count <= MAX_ENVS or played > count:
+        raise WireError(f"a request of {count} observations after {played} steps")
+    shape = (count, *spec.observation)
+    _expect("observations", len(body), int(np.prod(shape)) * np.dtype(spec.dtype).itemsize)
+    return Request(header.agent, header.half, played, np.frombuffer(body, spec.dtype).reshape(shape))
+
+
+def encode_reply(header: Header, policies: np.ndarray, values: np.ndarray) -> Parts:
+    head = header.pack() + REPLY.pack(*policies.shape)
+    return head + policies.astype("<f4", copy=False).tobytes() + values.astype("<f4", copy=False).tobytes(), b""
+
+
+def decode_reply(header: Header, head: Buffer) -> Reply:
+    count, actions = _fields(head, REPLY)
+    start = HEADER.size + REPLY.size
+    _expect("a reply", len(head), start + 4 * count * (actions + 1))
+    policies = np.frombuffer(head, "<f4", count * actions, start).reshape(count, actions)
+    values = np.frombuffer(head, "<f4", count, start + 4 * count * actions)
+    return Reply(header.half, header.version, policies, values)
+
+
+def encode_experience(run: int, half: int, experience: Experience) -> Parts:
+    header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
+    head = header.pack() + EXPERIENCE.pack(experience.env, experience.first_step, experience.steps)
+    head += (
+        experience.actions.astype("<i4", copy=False).tobytes() + experience.returns.astype("<f4", copy=False).tobytes()
+    )
+    return head, experience.frames.data.cast("B")
+
+
+def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Experience:
+    env, first_step, steps = _fields(head, EXPERIENCE)
+    start = HEADER.size + EXPERIENCE.size
+    if not 1 <= steps <= MAX_STEPS:
+        raise WireError(f"an experience of {steps} steps")
+    _expect("an experience", len(head), start + 8 * steps)
+    actions = np.frombuffer(head, "<i4", steps, start)
+    returns = np.frombuffer(head, "<f4", steps, start + 4 * steps)
+    if actions.min() < 0 or actions.max() >= spec.actions:
+        raise WireError(f"an action outside 0…{spec.actions - 1}")
+    shape = (spec.stack - 1 + steps, *spec.frame)
+    _expect("frames", len(body), int(np.prod(shape)) * np.dtype(spec.dtype).itemsize)
+    frames = np.frombuffer(body, spec.dtype).reshape(shape)
+    return Experience(header.agent, env, first_step, header.version, frames, actions, returns)
+
+
+def encode_scores(header: Header, games: tuple[Finished, ...]) -> Parts:
+    return header.pack() + SCORES.pack(len(games)) + b"".join(SCORE.pack(game.score, game.steps) for game in games), b""
+
+
+def decode_scores(head: Buffer) -> tuple[Finished, ...]:
+    (count,) = _fields(head, SCORES)
+    start = HEADER.size + SCORES.size
+    _expect("scores", len(head), start + SCORE.size * count)
+    return tuple(Finished(*SCORE.unpack_from(head, start + SCORE.size * i)) for i in range(count))
+
+
+def encode_bye(header: Header, unfinished: int) -> Parts:
+    return header.pack() + BYE.pack(unfinished), b""
+
+
+def decode_bye(head: Buffer) -> int:
+    (unfinished,) = _fields(head, BYE)
+    _expect("a head", len(head), HEADER.size + BYE.size)
+    return unfinished
+
+
+def encode_plain(header: Header) -> Parts:
+    return header.pack(), b""
