@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import logging.handlers
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+
 import numpy as np
 
 from ga3c import wire
 from ga3c.config import Config
 from ga3c.envs import make_games
+from ga3c.exchange import AgentLink
 from ga3c.rollout import Rollout
 from ga3c.wire import Header, Kind, Parts, Reply
+
+log = logging.getLogger(__name__)
+
+NICENESS = 5  # below the server's threads: an agent that waits costs nothing, a trainer that waits costs everything
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 class Player:
     """Environments that play in step: half of an agent, so that one half plays while the other waits.
 
-    It knows nothing of sockets: ``begin`` and ``play`` give the messages to send, the last of which is the request whose
-    reply ``play`` takes next.
+    It knows nothing of sockets: ``begin`` and ``play`` give the messages to send, the last of which is the request
+    whose reply ``play`` takes next.
     """
 
     def __init__(self, config: Config, *, run: int, agent: int, half: int, count: int, first_env: int) -> None:
@@ -68,15 +85,77 @@ def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """An action of each policy, drawn by its probabilities."""
     draws = random.random(len(policies))[:, None]
     # Rounding can leave the last sum below 1, so the number of sums passed is capped at the last action.
-    passed = (np.cumsum(policies, axis=1) <= draws).sum(axis=1)
-    return np.minimum(passed, policies.shape[1] - 1)
+    passed: np.ndarray = (np.cumsum(policies, axis=1) <= draws).sum(axis=1)
+    actions: np.ndarray = np.minimum(passed, policies.shape[1] - 1)
+    return actions
 
 
-def make_players(config: Config, run: int, agent: int) -> list[Player]:
-    """The halves of one agent: two, or one where it has a single environment."""
+def make_players(config: Config, run: int, agent: int) -> Iterator[Player]:
+    """The halves of one agent: two, or one where it has a single environment. Made one by one, since it takes time."""
     envs = config.envs_per_agent or 1
     counts = [envs - envs // 2, envs // 2] if envs > 1 else [1]
-    return [
-        Player(config, run=run, agent=agent, half=half, count=count, first_env=half * counts[0])
-        for half, count in enumerate(counts)
-    ]
+    for half, count in enumerate(counts):
+        yield Player(config, run=run, agent=agent, half=half, count=count, first_env=half * counts[0])
+
+
+@dataclass(frozen=True)
+class AgentTask:
+    """All that an agent process has to know."""
+
+    config: Config
+    endpoint: str
+    run: int
+    agent: int
+
+
+def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
+    """The body of an agent process: play until the server says STOP or is gone."""
+    _set_up_process(log_queue)
+    try:
+        _serve(task)
+    except Exception:
+        log.exception("agent %d failed", task.agent)
+        log_queue.close()
+        log_queue.join_thread()  # so that the reason reaches the log
+        sys.exit(1)
+
+
+def _serve(task: AgentTask) -> None:
+    players: list[Player] = []
+    link = AgentLink(task.endpoint, task.run, task.agent)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    link.watch(parent.sentinel)
+    for player in make_players(task.config, task.run, task.agent):
+        players.append(player)
+        link.send(player.begin())
+    while parent.is_alive():
+        head = link.receive(seconds=1.0)
+        if head is None:
+            continue
+        header = wire.read_header(head)
+        if header.kind == Kind.STOP:
+            break
+        link.send(players[header.half].play(wire.decode_reply(header, head)))
+    for player in players:
+        player.close()
+    link.close()
+
+
+def _set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
+    signal.signal(signal.SIGTERM, _leave)
+    if sys.platform == "linux":
+        # Also where an environment hangs and nothing looks at the parent: the kernel ends an agent with its server.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    root = logging.getLogger()
+    root.handlers[:] = [logging.handlers.QueueHandler(log_queue)]
+    root.setLevel(logging.INFO)
+    # An agent must not wait at its end for a log that nobody reads any more.
+    log_queue.cancel_join_thread()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)

@@ -1,7 +1,7 @@
 """Requests and experiences laid out as one batch, in the order in which the networks read memory.
 
-Observations arrive with the stack first; the networks want it last (``channels_last``). Copying into the batch has to be
-done anyway and turns them on the way: on a CPU that is several times faster than converting a finished batch.
+Observations arrive with the stack first; the networks want it last (``channels_last``). Copying into the batch has to
+be done anyway and turns them on the way: on a CPU that is several times faster than converting a finished batch.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
-from torch import Tensor
+from safetensors.numpy import save as to_bytes
 
 from ga3c.settings import ConfigError
 
@@ -20,28 +20,28 @@ class CheckpointError(ConfigError):
     """A checkpoint that is missing, broken, or of something else."""
 
 
-def save_checkpoint(directory: Path, tensors: dict[str, Tensor], state: dict[str, Any], keep: int) -> Path:
+def save_checkpoint(directory: Path, arrays: dict[str, np.ndarray], state: dict[str, Any], keep: int) -> Path:
     """Write the checkpoint of this update, then forget all but the newest ``keep``."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{state['updates']:012d}.safetensors"
     metadata = {"state": json.dumps({"format": FORMAT, **state})}
-    write_atomically(path, to_bytes(tensors, metadata))
+    write_atomically(path, to_bytes(arrays, metadata))
     for old in sorted(directory.glob("*.safetensors"))[:-keep]:
         old.unlink(missing_ok=True)
     return path
 
 
-def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the state of one checkpoint file."""
+def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the state of one checkpoint file."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="numpy") as file:
             state = json.loads(file.metadata()["state"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
     if state.get("format") != FORMAT:
         raise CheckpointError(f"{path} has the checkpoint format {state.get('format')}, not {FORMAT}")
-    return tensors, state
+    return arrays, state
 
 
 def newest_checkpoint(run: Path) -> Path:

@@ -6,8 +6,10 @@ Adding a setting is one edit here: the command line, ``help``, the README's tabl
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ga3c.settings import ConfigError, check, nearest, read_words, setting
@@ -127,14 +129,26 @@ class Config:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Config:
-        """Settings by field name, over the preset that they name."""
+        """Settings by field name, over the preset that they name and the run that they resume."""
         preset = given.get("preset", "")
         if preset not in PRESETS and preset != "":
             raise ConfigError(f"PRESET={preset} is unknown.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}")
-        return cls(**{**PRESETS.get(preset, {}), **given})
+        resumed = _settings_of_run(given["resume"]) if given.get("resume") else {}
+        return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
 
     def replace(self, **changes: Any) -> Config:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def _settings_of_run(path: str) -> dict[str, Any]:
+    """The settings that a run was started with; its directory is where the resumed run goes on writing."""
+    file = Path(path) / "config.json"
+    try:
+        settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"RESUME={path} is not a run directory: {file} cannot be read ({error})") from None
+    known = {field.name for field in dataclasses.fields(Config)}
+    return {name: value for name, value in settings.items() if name in known} | {"run": path}

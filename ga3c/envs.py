@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
+from gymnasium.spaces.utils import flatten
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ga3c.config import Config
@@ -101,6 +102,17 @@ def sticky_probability(config: Config) -> float:
     return 0.25 if config.game.endswith(("-v5", "-v0")) else 0.0
 
 
+def network_name(config: Config, spec: EnvSpec) -> str:
+    """NETWORK with ``auto`` decided by the observations, refused where it does not fit them."""
+    if config.network == "auto":
+        return "small" if spec.is_image else "mlp"
+    if config.network != "mlp" and not spec.is_image:
+        raise ConfigError(
+            f"NETWORK={config.network} needs images, but GAME={config.game} has vectors of {spec.frame[0]}: use mlp"
+        )
+    return config.network
+
+
 class Scores:
     """Adds up the unclipped rewards of whole games."""
 
@@ -150,6 +162,7 @@ class AtariGames:
         self._frames = np.zeros(count, dtype=np.int64)
 
     def reset(self, seed: int) -> np.ndarray:
+        observations: np.ndarray
         observations, info = self._vector.reset(seed=seed)
         self._frames = info["episode_frame_number"].astype(np.int64)
         return observations
@@ -243,7 +256,7 @@ class Preprocess:
                 items = gymnasium.vector.utils.iterate(
                     gymnasium.vector.utils.batch_space(self._space, len(first)), observations
                 )
-                flat = np.stack([gymnasium.spaces.flatten(self._space, item) for item in items]).astype(np.float32)
+                flat = np.stack([np.asarray(flatten(self._space, item), dtype=np.float32) for item in items])
             return flat[:, None]
         gray = observations if observations.ndim == 3 else observations.mean(axis=self._channel)
         frames = self._rows @ gray.astype(np.float32) @ self._columns
@@ -260,7 +273,8 @@ def area_weights(source: int, target: int) -> np.ndarray:
     low = np.maximum(edges[:-1, None], cells[None, :])
     high = np.minimum(edges[1:, None], cells[None, :] + 1)
     covered = np.clip(high - low, 0, None)
-    return (covered / covered.sum(axis=1, keepdims=True)).astype(np.float32)
+    weights: np.ndarray = covered / covered.sum(axis=1, keepdims=True)
+    return weights.astype(np.float32)
 
 
 def make_gym(game: str) -> gymnasium.Env[Any, Any]:

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ga3c.config import Config
+from ga3c.envs import EnvSpec, network_name
 from ga3c.settings import ConfigError
-from ga3c.envs import EnvSpec
 
 PIXEL_SCALE = 1.0 / 255.0
 
@@ -53,7 +53,8 @@ class Network:
     It holds no weights: ``forward`` takes the flat vector.
     """
 
-    def __init__(self, spec: EnvSpec, convolutions: list[Conv], hidden: list[int]) -> None:
+    def __init__(self, name: str, spec: EnvSpec, convolutions: list[Conv], hidden: list[int]) -> None:
+        self.name = name
         self.spec = spec
         self.convolutions = convolutions
         side, features = spec.frame[0], math.prod(spec.observation)
@@ -66,7 +67,7 @@ class Network:
             features = units
         self.policy = Linear(features, spec.actions)
         self.value = Linear(features, 1)
-        self.layers = [*convolutions, *self.linears, self.policy, self.value]
+        self.layers: list[Conv | Linear] = [*convolutions, *self.linears, self.policy, self.value]
         self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
 
     @property
@@ -75,7 +76,7 @@ class Network:
 
     def unflatten(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """(weight, bias) of each layer as views of the flat vector."""
-        parts = iter(flat.split(self._sizes))
+        parts = iter(torch.split(flat, self._sizes))
         return [(next(parts).view(layer.shape), next(parts)) for layer in self.layers]
 
     def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,7 +98,7 @@ class Network:
         return policies, functional.linear(x, *next(parameters)).squeeze(1)
 
     def initial(self, seed: int, scheme: str) -> Tensor:
-        """First weights: ``paper`` draws from ±1/√inputs as the published code does, ``orthogonal`` as is usual today."""
+        """First weights: ``paper`` draws from ±1/√inputs as the published code does, ``orthogonal`` as is usual."""
         generator = torch.Generator().manual_seed(seed)
         flat = torch.zeros(self.size)
         for layer, (weight, bias) in zip(self.layers, self.unflatten(flat), strict=True):
@@ -114,21 +115,14 @@ class Network:
         return flat
 
 
-def make_network(config: Config, spec: EnvSpec) -> Network:
-    """The network that the settings name; ``auto`` goes by the observations."""
-    name = config.network
-    if name == "auto":
-        name = "small" if spec.is_image else "mlp"
+def make_network(name: str, spec: EnvSpec, hidden: int) -> Network:
+    """The network of this name (``auto`` has been decided before)."""
     if name == "mlp":
-        return Network(spec, [], [config.hidden, config.hidden])
-    if not spec.is_image:
-        raise ConfigError(
-            f"NETWORK={name} needs images, but GAME={config.game} has vectors of {spec.frame[0]}: use mlp"
-        )
+        return Network(name, spec, [], [hidden, hidden])
     if name == "small":
-        return Network(spec, [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)], [config.hidden])
+        return Network(name, spec, [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)], [hidden])
     stride = int(name.removeprefix("large-"))
-    return Network(spec, [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)], [config.hidden])
+    return Network(name, spec, [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)], [hidden])
 
 
 def pick_device(name: str) -> torch.device:
@@ -162,7 +156,7 @@ class Model:
     """The shared model: predictions from the newest version, updates that each make the next one."""
 
     def __init__(self, config: Config, spec: EnvSpec) -> None:
-        self.network = make_network(config, spec)
+        self.network = make_network(network_name(config, spec), spec, config.hidden)
         self.device = pick_device(config.device)
         self._decay = config.rmsprop_decay
         self._epsilon = config.rmsprop_epsilon
@@ -198,16 +192,17 @@ class Model:
             self._version = Version(self._version.number + 1, weights)
             return self._version.number
 
-    def state(self) -> tuple[int, dict[str, Tensor]]:
-        """The version's number, and the tensors of a checkpoint, all of the same moment."""
+    def state(self) -> tuple[int, dict[str, np.ndarray]]:
+        """The version's number, and the arrays of a checkpoint, all of the same moment."""
         with self._update:
             number, weights = self._version
-            return number, {"weights": weights.cpu().clone(), "mean_square": self._mean_square.cpu().clone()}
+            mean_square = self._mean_square.cpu().clone()  # updated in place, unlike the weights
+        return number, {"weights": weights.cpu().numpy(), "mean_square": mean_square.numpy()}
 
-    def load(self, number: int, tensors: dict[str, Tensor]) -> None:
+    def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
         for name in ("weights", "mean_square"):
-            if name not in tensors or tensors[name].shape != (self.network.size,):
+            if name not in arrays or arrays[name].shape != (self.network.size,):
                 raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
         with self._update:
-            self._version = Version(number, tensors["weights"].to(self.device).clone())
-            self._mean_square = tensors["mean_square"].to(self.device).clone()
+            self._version = Version(number, torch.tensor(arrays["weights"], device=self.device))
+            self._mean_square = torch.tensor(arrays["mean_square"], device=self.device)

@@ -94,7 +94,7 @@ class Rollout:
         """The experiences that are complete, given the values of the observations that the last step reached."""
         over = self._terminated | self._truncated
         complete = np.flatnonzero((self._length > 0) & (over | (self._length == self._t_max)))
-        return [self._take(env, 0.0 if self._terminated[env] else float(values[env])) for env in complete]
+        return [self._take(int(env), 0.0 if self._terminated[env] else float(values[env])) for env in complete]
 
     def _take(self, env: int, bootstrap: float) -> Experience:
         steps = int(self._length[env])
@@ -102,7 +102,7 @@ class Rollout:
         self._terminated[env] = self._truncated[env] = False
         return Experience(
             agent=self._agent,
-            env=self._first_env + int(env),
+            env=self._first_env + env,
             first_step=int(self._next_step[env]) - steps,
             version=int(self._versions[env]),
             frames=self._frames[env, : self._history + steps].copy(),

@@ -9,24 +9,22 @@ from ga3c import wire
 from ga3c.agent import Player, make_players
 from ga3c.config import Config
 from ga3c.envs import EnvSpec
-from ga3c.model import Model
-from ga3c.predictor import Predictor
+from ga3c.learner import Learner
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
-from ga3c.trainer import BadUpdates, Trainer
 from ga3c.wire import Kind, Parts, Request
 
 
 class SerialServer:
     """Plays and trains in rounds: all players act once, then all full batches are trained."""
 
-    def __init__(self, config: Config, spec: EnvSpec, model: Model, stats: Stats) -> None:
+    def __init__(self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats) -> None:
         self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1}
         self._config = config
         self._spec = spec
         self._stats = stats
-        self._predictor = Predictor(model, stats, run_id=0)
-        self._trainer = Trainer(config, model, stats, BadUpdates())
+        self._predictor = learner.predictor(run_id=0)
+        self._trainer = learner.trainer()
         self._players: list[Player] = []
         self._requests: list[Request] = []
         self._experiences: deque[Experience] = deque()

@@ -162,7 +162,7 @@ def window_row(
     def per(amount: str, unit: str) -> float:
         return gained[amount] / gained[unit] if gained[unit] else 0.0
 
-    row = {
+    row: dict[str, Any] = {
         "seconds": after.seconds,
         "window": seconds,
         "steps": after.totals["steps"],

@@ -9,8 +9,7 @@ empty for most kinds). All numbers are little-endian.
 | REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
 | EXPERIENCE | agent | environment, first step, steps; actions (n) i4, returns (n) f4 | frames (stack − 1 + n, *frame) |
 | SCORES | agent | games; (score f8, steps i8) each | – |
-| HELLO, STOP | agent, server | – | – |
-| BYE | agent | steps in unfinished experiences | – |
+| STOP | server | – | – |
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ REPLY = struct.Struct("<II")
 EXPERIENCE = struct.Struct("<IQI")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
-BYE = struct.Struct("<Q")
 MAX_ENVS = 4096  # observations of one request
 MAX_STEPS = 4096  # steps of one experience
 
@@ -45,13 +43,11 @@ class WireError(ValueError):
 
 
 class Kind(IntEnum):
-    HELLO = 1
-    REQUEST = 2
-    REPLY = 3
-    EXPERIENCE = 4
-    SCORES = 5
-    STOP = 6
-    BYE = 7
+    REQUEST = 1
+    REPLY = 2
+    EXPERIENCE = 3
+    SCORES = 4
+    STOP = 5
 
 
 @dataclass(frozen=True)
@@ -174,15 +170,11 @@ def decode_scores(head: Buffer) -> tuple[Finished, ...]:
     return tuple(Finished(*SCORE.unpack_from(head, start + SCORE.size * i)) for i in range(count))
 
 
-def encode_bye(header: Header, unfinished: int) -> Parts:
-    return header.pack() + BYE.pack(unfinished), b""
-
-
-def decode_bye(head: Buffer) -> int:
-    (unfinished,) = _fields(head, BYE)
-    _expect("a head", len(head), HEADER.size + BYE.size)
-    return unfinished
-
-
-def encode_plain(header: Header) -> Parts:
+def encode_stop(header: Header) -> Parts:
     return header.pack(), b""
+
+
+def largest_message(spec: EnvSpec, envs: int, steps: int) -> int:
+    """Bytes of the largest part that an agent with this many environments and steps per experience sends."""
+    frame = int(np.prod(spec.frame)) * np.dtype(spec.dtype).itemsize
+    return max(envs * spec.stack * frame, (spec.stack - 1 + steps) * frame, 65536)

@@ -1,0 +1,86 @@
+"""The command line: ``[COMMAND] KEY=VALUE …``. Exit codes: 0 done or Ctrl-C, 1 failure, 2 wrong words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from ga3c.config import Config
+from ga3c.settings import ConfigError, nearest, settings_table
+
+USAGE = """\
+Usage: ./run.sh [COMMAND] KEY=VALUE …
+
+  ./run.sh GAME=Pong                      train (the command 'train' may be left out)
+  ./run.sh GAME=CartPole-v1 MAX_SECONDS=60
+  ./run.sh RESUME=runs/pong-…             go on with a run
+  ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
+  ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh test                           format, lint, types and tests
+  ./run.sh help                           this page
+
+Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command line win over it.
+"""
+
+
+def train(words: list[str]) -> int:
+    config = Config.from_words(words)
+    from ga3c.training import train as run_training  # torch takes seconds to import: wrong words are told before
+
+    run_training(config)
+    return 0
+
+
+def evaluate(words: list[str]) -> int:
+    from ga3c.evaluate import main
+
+    return main(words)
+
+
+def play(words: list[str]) -> int:
+    from ga3c.play import main
+
+    return main(words)
+
+
+def show_help(words: list[str]) -> int:
+    print(USAGE)
+    print("Settings of training:\n")
+    rows = settings_table(Config)
+    key_width = max(len(key) for key, _, _ in rows)
+    default_width = max(len(default) for _, default, _ in rows)
+    for key, default, meaning in rows:
+        print(f"  {key:<{key_width}}  {default:<{default_width}}  {meaning}")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train,
+    "eval": evaluate,
+    "play": play,
+    "help": show_help,
+    "--help": show_help,
+    "-h": show_help,
+}
+
+
+def main(arguments: list[str]) -> int:
+    command, words = "train", arguments
+    if arguments and "=" not in arguments[0]:
+        command, words = arguments[0], arguments[1:]
+    try:
+        if command not in COMMANDS:
+            raise ConfigError(f"'{command}' is not a command.{nearest(command, COMMANDS)} './run.sh help' lists them")
+        return COMMANDS[command](words)
+    except ConfigError as error:
+        print(f"ga3c: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    except Exception as error:  # its traceback is in the log
+        print(f"ga3c: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,147 @@
+"""The agent processes as the server sees them: started, stopped, and replaced when they die."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
+from types import ModuleType
+from unittest.mock import patch
+
+from ga3c.agent import AgentTask, run_agent
+from ga3c.config import Config
+from ga3c.exchange import Exchange
+from ga3c.stats import Stats
+
+log = logging.getLogger(__name__)
+
+LEAVE_SECONDS = 0.6  # an agent that was told to leave and has not by then is killed
+DEATHS_TOLERATED = 10
+DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
+BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
+BACKOFF_MOST = 4.0
+
+
+class AgentsKeepDying(RuntimeError):
+    """Replacing agents does not help; the message has the last one's end."""
+
+
+@dataclass
+class AgentProcess:
+    process: SpawnProcess
+    leaving_since: float | None = None
+
+
+class Agents:
+    """As many agent processes as wanted. All is done in ``tend``, which one thread calls often.
+
+    Starting from one thread alone matters: on Linux an agent dies with the thread that started it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        exchange: Exchange,
+        stats: Stats,
+        run_id: int,
+        log_queue: multiprocessing.Queue[logging.LogRecord],
+    ) -> None:
+        self.wanted = 0
+        self._config = config
+        self._exchange = exchange
+        self._stats = stats
+        self._run_id = run_id
+        self._log_queue = log_queue
+        self._spawn = multiprocessing.get_context("spawn")
+        self._agents: dict[int, AgentProcess] = {}
+        self._next_id = 0
+        self._deaths: deque[float] = deque()
+        self._start_after = 0.0
+
+    @property
+    def count(self) -> int:
+        """Agents that are not on their way out."""
+        return sum(agent.leaving_since is None for agent in self._agents.values())
+
+    def tend(self) -> None:
+        """Notice deaths, and start or stop agents until there are as many as wanted."""
+        now = time.monotonic()
+        self._reap(now)
+        while self.count < self.wanted and now >= self._start_after:
+            self._start()
+        staying = [number for number, agent in self._agents.items() if agent.leaving_since is None]
+        for number in staying[self.wanted :]:
+            self._exchange.stop_agent(number)
+            self._agents[number].leaving_since = now
+
+    def stop(self, seconds: float) -> None:
+        """End all agents, politely at first."""
+        self.wanted = 0
+        until = time.monotonic() + seconds
+        self.tend()
+        while self._agents and time.monotonic() < until:
+            multiprocessing.connection.wait([agent.process.sentinel for agent in self._agents.values()], timeout=0.05)
+            self.tend()
+        for agent in self._agents.values():
+            agent.process.kill()
+        for number, agent in self._agents.items():
+            agent.process.join(1.0)
+            self._stats.add(lost_steps=self._exchange.dismiss(number))
+        self._agents.clear()
+
+    def _start(self) -> None:
+        number, self._next_id = self._next_id, self._next_id + 1
+        self._exchange.admit(number)
+        task = AgentTask(self._config, self._exchange.endpoint, self._run_id, number)
+        process = self._spawn.Process(
+            target=run_agent, args=(task, self._log_queue), name=f"agent-{number}", daemon=True
+        )
+        with _clean_start():
+            process.start()
+        self._agents[number] = AgentProcess(process)
+
+    def _reap(self, now: float) -> None:
+        for number, agent in list(self._agents.items()):
+            if agent.process.is_alive():
+                if agent.leaving_since is not None and now - agent.leaving_since > LEAVE_SECONDS:
+                    agent.process.kill()
+                continue
+            del self._agents[number]
+            lost = self._exchange.dismiss(number)
+            self._stats.add(lost_steps=lost)
+            if agent.leaving_since is None:
+                self._died(number, agent.process.exitcode, lost, now)
+            agent.process.close()
+
+    def _died(self, number: int, code: int | None, lost: int, now: float) -> None:
+        end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        self._deaths.append(now)
+        while now - self._deaths[0] > DEATHS_WINDOW:
+            self._deaths.popleft()
+        if len(self._deaths) > DEATHS_TOLERATED:
+            raise AgentsKeepDying(
+                f"{len(self._deaths)} agents died within {DEATHS_WINDOW:.0f} s; the last, agent {number}, {end}. "
+                "What it said is above and in log.txt"
+            )
+        backoff = min(BACKOFF_SECONDS * 2 ** (len(self._deaths) - 1), BACKOFF_MOST)
+        self._start_after = now + backoff
+        log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
+
+
+@contextmanager
+def _clean_start() -> Iterator[None]:
+    """A child that imports neither the user's script nor more threads than it needs.
+
+    Spawned children import ``__main__`` again: a script without the usual guard would start training once more in each
+    agent, and one that imports torch would make each agent pay for it. An empty ``__main__`` prevents both.
+    """
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    with patch.dict(sys.modules, {"__main__": ModuleType("__main__")}), patch.dict(os.environ, single):
+        yield

@@ -1,0 +1,70 @@
+"""One log for all processes of a run: the terminal, ``log.txt``, and what agents say.
+
+Agents put their records on the queue of multiprocessing-logging's handler, whose thread gives them to the same
+handlers. The server's own records go there directly: an agent that is killed while it writes must not stop the
+server's log.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from pathlib import Path
+
+from multiprocessing_logging import MultiProcessingHandler
+
+FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
+SHORT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class _All(logging.Handler):
+    """Gives a record of another process to the handlers of this one."""
+
+    def __init__(self, handlers: list[logging.Handler]) -> None:
+        super().__init__()
+        self._handlers = handlers
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for handler in self._handlers:
+            if record.levelno >= handler.level:
+                handler.handle(record)
+
+
+class RunLog:
+    """The handlers of a run, attached to the ``ga3c`` logger while it lasts."""
+
+    def __init__(self, path: Path, screen: logging.Handler) -> None:
+        self._logger = logging.getLogger("ga3c")
+        self._level_before = self._logger.level
+        self._propagate_before = self._logger.propagate
+        file = logging.FileHandler(path, encoding="utf-8", delay=True)
+        file.setFormatter(logging.Formatter(FORMAT))
+        self._handlers = [file, screen]
+        self._receiver = _receiver(_All(self._handlers))
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        for handler in self._handlers:
+            self._logger.addHandler(handler)
+
+    @property
+    def queue(self) -> multiprocessing.Queue[logging.LogRecord]:
+        """Where agents put their records."""
+        return self._receiver.queue  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._receiver.close()
+        for handler in self._handlers:
+            self._logger.removeHandler(handler)
+            handler.close()
+        self._logger.setLevel(self._level_before)
+        self._logger.propagate = self._propagate_before
+
+
+def _receiver(target: logging.Handler) -> MultiProcessingHandler:
+    """The handler makes its queue by the default start method, and only one made for spawn can go to our agents."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("spawn", force=True)
+    try:
+        return MultiProcessingHandler("ga3c-log", target)
+    finally:
+        multiprocessing.set_start_method(before, force=True)

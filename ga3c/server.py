@@ -1,0 +1,175 @@
+"""The server: one model, the queues, and as many agents, predictors and trainers as wanted, also while it runs."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import secrets
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ga3c import wire
+from ga3c.agents import Agents
+from ga3c.config import Config
+from ga3c.envs import EnvSpec
+from ga3c.exchange import Exchange
+from ga3c.queues import Consumer, Queue
+from ga3c.rollout import Experience
+from ga3c.stats import Stats
+from ga3c.wire import Request
+
+if TYPE_CHECKING:
+    from ga3c.learner import Learner
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+LOOK_SECONDS = 0.05  # between two looks at agents and queues
+STOP_SECONDS = 1.5  # for all agents to leave
+
+
+class Worker(threading.Thread):
+    """A thread whose failure is kept and reported, never lost."""
+
+    def __init__(self, name: str, body: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._body = body
+        self._failed = failed
+
+    def run(self) -> None:
+        try:
+            self._body()
+        except BaseException as error:
+            log.error("%s failed\n%s", self.name, traceback.format_exc())
+            self._failed(error)
+
+
+class Server:
+    """Owns everything of a parallel run. ``resize`` may be called by any thread; the rest by the one that ``wait``s."""
+
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        stats: Stats,
+        log_queue: multiprocessing.Queue[logging.LogRecord],
+    ) -> None:
+        self._config = config
+        self._spec = spec
+        self._stats = stats
+        self._failure: BaseException | None = None
+        self._something = threading.Event()
+        self._sizes = threading.Lock()
+        self._predictors: list[tuple[Worker, Consumer[Request]]] = []
+        self._trainers: list[tuple[Worker, Consumer[Experience]]] = []
+        self.experiences: Queue[Experience] = Queue(
+            lambda experience: experience.steps,
+            least=config.min_batch,
+            bound=config.train_queue or 1,
+            on_room=lambda: self.requests.wake(),
+        )
+        # While trainers are behind, predictors wait, and with them the agents: that bounds queue, memory and lag.
+        self.requests: Queue[Request] = Queue(
+            lambda request: len(request.observations),
+            most=config.max_prediction_batch,
+            held=lambda: self.experiences.full,
+        )
+        self._run_id = secrets.randbits(64)
+        self._exchange = Exchange(
+            self._run_id,
+            spec,
+            self.requests,
+            self.experiences,
+            stats,
+            largest_message=wire.largest_message(spec, config.envs_per_agent or 1, config.t_max),
+        )
+        self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
+        self._agents = Agents(config, self._exchange, stats, self._run_id, log_queue)
+        self._agents.wanted = config.agents or 1
+
+    @property
+    def setting(self) -> dict[str, int]:
+        """NA, NP and NT as they are now."""
+        return {
+            "agents": self._agents.count,
+            "predictors": max(len(self._predictors), 1),
+            "trainers": max(len(self._trainers), 1),
+        }
+
+    def start_agents(self) -> None:
+        """Start the agents, which takes them a moment; meanwhile the model can be made."""
+        self._exchange_worker.start()
+        self._agents.tend()
+
+    def start(self, learner: Learner) -> None:
+        """Start to predict and to train."""
+        self._learner = learner
+        self.resize(predictors=self._config.predictors, trainers=self._config.trainers)
+
+    def resize(self, *, agents: int | None = None, predictors: int | None = None, trainers: int | None = None) -> None:
+        """Change NA, NP and NT of the running server: agents follow within a second, threads after their batch."""
+        with self._sizes:
+            if agents is not None:
+                self._agents.wanted = agents
+                self._something.set()
+            if predictors is not None:
+                self._resize(self._predictors, predictors, self._start_predictor)
+            if trainers is not None:
+                self._resize(self._trainers, trainers, self._start_trainer)
+
+    def wait(self, seconds: float) -> None:
+        """Look after agents and queues for this long. Raises what a thread failed with."""
+        until = time.monotonic() + seconds
+        while True:
+            self._agents.tend()
+            self._stats.look(len(self.requests), len(self.experiences), self.experiences.full)
+            if self._failure is not None:
+                raise RuntimeError(f"a thread of the server failed: {self._failure}") from self._failure
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._something.wait(min(left, LOOK_SECONDS))
+            self._something.clear()
+
+    def stop(self) -> None:
+        """End agents, threads and sockets. What waits in the training queue is counted as lost."""
+        self.requests.close()
+        self._agents.stop(STOP_SECONDS)
+        self._exchange.close()
+        self.experiences.close()
+        threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
+        for worker in (*threads, self._exchange_worker):
+            worker.join(2.0)
+            if worker.is_alive():
+                log.warning("%s did not end in time", worker.name)
+        self._stats.add(lost_steps=sum(experience.steps for experience in self.experiences.drain()))
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._something.set()
+
+    def _start_predictor(self) -> tuple[Worker, Consumer[Request]]:
+        consumer = self.requests.consumer()
+        predictor = self._learner.predictor(self._run_id)
+        return Worker("predictor", lambda: predictor.run(consumer, self._exchange.send), self._fail), consumer
+
+    def _start_trainer(self) -> tuple[Worker, Consumer[Experience]]:
+        consumer = self.experiences.consumer()
+        trainer = self._learner.trainer()
+        return Worker("trainer", lambda: trainer.run(consumer), self._fail), consumer
+
+    @staticmethod
+    def _resize(
+        workers: list[tuple[Worker, Consumer[Item]]], count: int, make: Callable[[], tuple[Worker, Consumer[Item]]]
+    ) -> None:
+        while len(workers) < count:
+            worker, consumer = make()
+            worker.start()
+            workers.append((worker, consumer))
+        while len(workers) > count:
+            _, consumer = workers.pop()
+            consumer.close()

@@ -1,0 +1,256 @@
+"""A training run from its settings to its summary."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint, save_checkpoint
+from ga3c.config import Config
+from ga3c.display import Display, make_display
+from ga3c.envs import EnvSpec, find_rom, make_games, network_name
+from ga3c.logs import SHORT, RunLog
+from ga3c.rundir import RunDirectory, run_path
+from ga3c.server import Server
+from ga3c.stats import Snapshot, Stats, window_row
+
+if TYPE_CHECKING:
+    from ga3c.learner import Learner
+    from ga3c.serial import SerialServer
+
+log = logging.getLogger(__name__)
+
+
+def train(config: Config) -> dict[str, Any]:
+    """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
+    spec = probe(config)
+    config = resolve(config, spec)
+    return Training(config, spec).run()
+
+
+def probe(config: Config) -> EnvSpec:
+    """Make one environment of the game, so that what cannot be played is refused before anything starts."""
+    games = make_games(config, 1)
+    games.close()
+    return games.spec
+
+
+def resolve(config: Config, spec: EnvSpec) -> Config:
+    """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
+    atari = find_rom(config.game) is not None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    agents = config.agents or max(2, cores + 1)
+    envs = config.envs_per_agent or (16 if atari else 4)
+    experiences_per_batch = -(-config.min_batch // config.t_max)
+    return config.replace(
+        agents=agents,
+        envs_per_agent=envs,
+        network=network_name(config, spec),
+        torch_threads=config.torch_threads or 1,
+        train_queue=config.train_queue or 2 * experiences_per_batch * config.trainers,
+        run=str(run_path(config)),
+    )
+
+
+class Training:
+    """One run: the server (or its serial double), and all that is written of it."""
+
+    def __init__(self, config: Config, spec: EnvSpec) -> None:
+        self._config = config
+        self._spec = spec
+        self._stats = Stats()
+        self._interrupted = threading.Event()
+        self._saved_version = -1
+        self._arrays, self._state = self._read_resumed()
+        self._directory = RunDirectory(Path(config.run), config)
+        self._display: Display = make_display(config, config.run, sys.stderr)
+        self._log = RunLog(
+            self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
+        )
+        self._learner: Learner
+        self._server: Server | SerialServer
+        self._window: Snapshot
+        self._first: Snapshot
+
+    def run(self) -> dict[str, Any]:
+        reason, error = "", None
+        with self._signals():
+            try:
+                self._start()
+                reason = self._loop()
+            except Exception as caught:
+                reason, error = f"failed: {caught}", caught
+                log.exception("the run failed")
+            try:
+                summary = self._end(reason)
+            finally:
+                self._display.close()
+                self._log.close()
+        if error is not None:
+            raise error
+        return summary
+
+    def _start(self) -> None:
+        config = self._config
+        if config.serial:
+            from ga3c.serial import SerialServer
+
+            self._learner = self._make_learner()
+            self._server = SerialServer(config, self._spec, self._learner, self._stats)
+            self._server.start()
+        else:
+            self._server = server = Server(config, self._spec, self._stats, self._log.queue)
+            server.start_agents()
+            self._learner = self._make_learner()
+            server.start(self._learner)
+        self._first = self._window = self._stats.snapshot()
+        model = self._learner.model
+        log.info(
+            "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.size
+        )
+        log.info("the run is in %s", self._directory.path)
+
+    def _make_learner(self) -> Learner:
+        from ga3c.learner import Learner
+
+        learner = Learner(self._config, self._spec, self._stats)
+        if self._state:
+            learner.model.load(self._state["updates"], self._arrays)
+            self._stats.load(self._state["stats"])
+            log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
+        return learner
+
+    def _loop(self) -> str:
+        """Log and save at their intervals, until there is a reason to stop."""
+        next_log = time.monotonic() + self._config.log_seconds
+        next_save = time.monotonic() + self._config.checkpoint_seconds
+        while not (reason := self._reason_to_stop()):
+            self._server.wait(0.05)
+            now = time.monotonic()
+            if now >= next_log:
+                self._log_window()
+                next_log = max(next_log + self._config.log_seconds, now)
+            if now >= next_save:
+                self._save()
+                next_save = now + self._config.checkpoint_seconds
+        return reason
+
+    def _reason_to_stop(self) -> str:
+        config, totals = self._config, self._stats.totals
+        if self._interrupted.is_set():
+            return "interrupted"
+        if config.max_steps and totals.steps >= config.max_steps:
+            return "max_steps"
+        if config.max_episodes and totals.episodes >= config.max_episodes:
+            return "max_episodes"
+        if config.max_seconds and self._stats.seconds >= config.max_seconds:
+            return "max_seconds"
+        return ""
+
+    def _log_window(self) -> None:
+        now = self._stats.snapshot()
+        last = self._stats.scores[-1] if self._stats.scores else None
+        row = window_row(self._window, now, self._server.setting, last, self._stats.score)
+        self._window = now
+        self._display.update(row)
+        self._directory.add_metrics(row)
+        self._directory.add_games(
+            self._stats.take_games(), seconds=row["seconds"], steps=row["steps"], episodes=row["episodes"]
+        )
+
+    def _end(self, reason: str) -> dict[str, Any]:
+        """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
+        summary: dict[str, Any] = {"exit_reason": reason}
+        if hasattr(self, "_first"):
+            self._log_window()
+            summary = self._summary(reason)
+        if hasattr(self, "_server"):
+            self._server.stop()
+        if hasattr(self, "_learner"):
+            self._save()
+        summary["lost_steps"] = self._stats.totals.lost_steps
+        self._directory.write_summary(summary)
+        self._directory.close()
+        log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
+        return summary
+
+    def _summary(self, reason: str) -> dict[str, Any]:
+        row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, self._stats.score)
+        keys = ("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second")
+        return {
+            **{key: row[key] for key in keys},
+            **self._server.setting,
+            "score": row["score"],
+            "lag_mean": row["lag_mean"],
+            "lag_max": self._stats.lag_max_ever,
+            "stale_steps": row["stale_steps"],
+            "bad_updates": row["bad_updates"],
+            "bad_messages": row["bad_messages"],
+            "run": str(self._directory.path),
+            "exit_reason": reason,
+        }
+
+    def _save(self) -> None:
+        version, arrays = self._learner.model.state()
+        if version == self._saved_version:
+            return
+        stats = self._stats.state()
+        state = {
+            "updates": version,
+            "steps": stats["totals"]["steps"],
+            "game": self._config.game,
+            "network": self._config.network,
+            "config": self._config.to_dict(),
+            "stats": stats,
+        }
+        try:
+            save_checkpoint(self._directory.checkpoints, arrays, state, self._config.keep_checkpoints)
+            self._saved_version = version
+        except OSError as error:
+            log.warning("no checkpoint could be written (%s); training goes on", error)
+
+    def _read_resumed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The checkpoint to go on from, refused where it is of something else."""
+        if not self._config.resume:
+            return {}, {}
+        path = newest_checkpoint(Path(self._config.resume))
+        arrays, state = load_checkpoint(path)
+        if _same_game(state["game"]) != _same_game(self._config.game):
+            raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
+        for name in ("network", "hidden"):
+            saved, wanted = state["config"][name], getattr(self._config, name)
+            if saved != wanted:
+                raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
+        return arrays, state
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM ask for a stop, however often. Set on purpose: a shell may start us with them ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self._interrupted.set()
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _same_game(game: str) -> str:
+    return find_rom(game) or game
