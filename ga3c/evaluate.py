@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from torch import Tensor
 
 from ga3c.agent import sample
 from ga3c.batches import Batches
@@ -71,31 +70,31 @@ class Saved:
 
     path: Path
     config: Config
-    tensors: dict[str, Tensor]
+    arrays: dict[str, np.ndarray]
     state: dict[str, Any]
 
     @classmethod
     def load(cls, options: PolicyOptions) -> Saved:
         given = options.checkpoint
         path = Path(given).expanduser() if given else newest_checkpoint(Path(options.run).expanduser())
-        tensors, state = load_checkpoint(path)
+        arrays, state = load_checkpoint(path)
         try:
             config = Config.from_mapping(state["config"])
         except (KeyError, TypeError) as error:  # a setting that this version does not know
             raise CheckpointError(f"the settings in {path} cannot be used: {error}") from None
-        return cls(path, config.replace(episodic_life=False, device=options.device), tensors, state)
+        return cls(path, config.replace(episodic_life=False, device=options.device), arrays, state)
 
 
 class Policy:
     """The checkpoint's model, always asked for a batch of the same shape.
 
-    On another shape the same observation may get probabilities that differ in the last bit, and the game would depend on
-    how many are played beside it. So each game keeps to its row, and rows that are not used are predicted for nothing.
+    On another shape the same observation may get probabilities that differ in the last bit, so that a game would depend
+    on how many are played beside it. So each game keeps to its row, and unused rows are predicted for nothing.
     """
 
     def __init__(self, saved: Saved, spec: EnvSpec) -> None:
         self._model = Model(saved.config, spec)
-        self._model.load(saved.state["updates"], saved.tensors)
+        self._model.load(saved.state["updates"], saved.arrays)
         self._batches = Batches(spec, self._model.device)
         self._rows = np.zeros((TABLES, *spec.observation), dtype=spec.dtype)
 
@@ -233,7 +232,7 @@ def main(words: list[str]) -> int:
             summary = evaluate(options, watch)
     except KeyboardInterrupt:
         print("stopped before all games were over: no result", file=sys.stderr)
-        return 130
+        return 1
     human = summary["human_normalized"]
     print(f"{summary['game']}, {summary['checkpoint']}, {summary['steps']} steps trained")
     print(f"mean {summary['mean']:.2f}   std {summary['std']:.2f}   over {options.episodes} games")

@@ -1,8 +1,8 @@
 """Scores of a random player and of a human, by which scores of different games can be compared.
 
-The constants are those of the DQN paper (Mnih et al. 2015: no-op starts, as our evaluation has), taken from table 4 of
-"Human-Level Control without Server-Grade Hardware" (fast DQN), which reprints them. Table 3 of the GA3C paper has others
-for nine games (Boxing: −2 and 10); they are not mixed in, since a score means something against one table only.
+The constants are those of the DQN paper (Mnih et al. 2015; no-op starts, as our evaluation has), taken from table 4 of
+"Human-Level Control without Server-Grade Hardware" (fast DQN), which reprints them. Table 3 of the GA3C paper has other
+ones for nine games (Boxing: −2 and 10); they are not mixed in, since scores compare only by one and the same table.
 """
 
 from __future__ import annotations

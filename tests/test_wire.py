@@ -15,7 +15,7 @@ VECTORS = EnvSpec(frame=(7,), stack=1, dtype="float32", actions=3)
 BYTES = EnvSpec(frame=(1,), stack=1, dtype="uint8", actions=2)  # a byte is an observation
 SPECS = [IMAGES, VECTORS]
 RUN, AGENT, HALF, VERSION = 2**63 + 5, 70_000, 1, 2**40 + 3
-MUTATIONS = 2000
+MUTATIONS = 4000
 
 
 def header(kind):

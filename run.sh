@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The one entry: makes .venv and installs into it when needed, then hands over to Python.
+#   ./run.sh GAME=Pong    train          ./run.sh test    format, lint, types and tests
+#   ./run.sh help         all commands and settings
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+venv="$root/.venv"
+
+say() { printf 'ga3c: %s\n' "$*" >&2; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    say "Python 3.11 or newer is needed and was not found; PYTHON=/path/to/python ./run.sh … names one"
+    exit 1
+}
+
+# Installs what an extra ("" or "test") needs, unless this very list was installed before.
+install() {
+    local extra=$1 stamp python
+    stamp="$venv/installed-${extra:-base}-$(cat "$root/setup.cfg" "$root/constraints.txt" | cksum | cut -d' ' -f1)"
+    [ -e "$stamp" ] && return
+    if [ ! -x "$venv/bin/python" ]; then
+        python=$(find_python)
+        say "making a virtual environment in .venv with $("$python" --version)"
+        "$python" -m venv "$venv"
+    fi
+    say "installing the pinned packages${extra:+ for '$extra'} (once; torch is large, this can take minutes)"
+    "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off \
+        --constraint "$root/constraints.txt" --editable "$root${extra:+[$extra]}"
+    touch "$stamp"
+    say "installed"
+}
+
+run_tests() {
+    cd "$root"
+    say "format, lint, types"
+    "$venv/bin/ruff" format --check .
+    "$venv/bin/ruff" check .
+    "$venv/bin/mypy"
+    say "tests"
+    exec "$venv/bin/python" -m pytest "$@"
+}
+
+if [ "${1:-}" = test ]; then
+    shift
+    install test
+    run_tests "$@"
+fi
+install ""
+# exec, so that Ctrl-C and signals reach Python itself.
+exec "$venv/bin/python" -m ga3c "$@"
