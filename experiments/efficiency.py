@@ -1,8 +1,8 @@
 """How much of what the cores can give the server really gives.
 
-The ceiling is the sum of the steps per second of one independent worker per core, each playing and training alone in one
-thread: the same environments, network, batches, optimizer and MIN_BATCH, but nothing shared and nothing sent. Efficiency
-is the server's balanced PPS over it. Both are measured in turn in one run, so that noise of the machine hits both.
+The ceiling is the sum of the steps per second of one independent worker per core, each playing and training alone in
+one thread: the same environments, network, batches, optimizer and MIN_BATCH, but nothing shared and nothing sent.
+Efficiency is the server's balanced PPS over it. Both are measured in turn in one run, so that noise hits both.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Medians; the best is the fastest setting that trains on all that it plays."""
     ceiling = max(statistics.median(rates.pps for rates in measured) for measured in ceilings.values())
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "agents": agents,
             "envs_per_agent": envs,
@@ -218,9 +218,9 @@ def summarise(
         }
         for (agents, envs), measured in servers.items()
     ]
-    best = max((row for row in rows if row["balanced"]), key=lambda row: float(row["pps"]), default=None)
+    best = max((row for row in rows if row["balanced"]), key=lambda row: row["pps"], default=None)
     return {
-        "efficiency": float(best["pps"]) / ceiling if best else 0.0,
+        "efficiency": best["pps"] / ceiling if best else 0.0,
         "ceiling_pps": ceiling,
         "best": {key: best[key] for key in ("agents", "envs_per_agent", "pps")} if best else None,
         "ceilings": {str(envs): [asdict(rates) for rates in measured] for envs, measured in ceilings.items()},

@@ -61,7 +61,6 @@ class Agents:
         self._log_queue = log_queue
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
-        self._next_id = 0
         self._deaths: deque[float] = deque()
         self._start_after = 0.0
 
@@ -97,7 +96,8 @@ class Agents:
         self._agents.clear()
 
     def _start(self) -> None:
-        number, self._next_id = self._next_id, self._next_id + 1
+        number = self._stats.totals.agents_started
+        self._stats.add(agents_started=1)
         self._exchange.admit(number)
         task = AgentTask(self._config, self._exchange.endpoint, self._run_id, number)
         process = self._spawn.Process(

@@ -24,7 +24,11 @@ class TrainingBatch(NamedTuple):
 
 
 class Batches:
-    """Makes batches in a buffer of its own, so each thread has one, and a batch lasts until the next is made."""
+    """Makes batches in a buffer of its own, so each thread has one, and a batch lasts until the next is made.
+
+    On CUDA the buffer is pinned and copied without waiting; whoever reads the result of a batch waits for it, and does
+    so before the next batch is made.
+    """
 
     def __init__(self, spec: EnvSpec, device: torch.device) -> None:
         self._spec = spec
@@ -51,7 +55,7 @@ class Batches:
             for place in range(self._spec.stack):
                 rows[start : start + len(some), ..., place] = some[:, place]
             start += len(some)
-        return batch.to(self._device)
+        return batch.to(self._device, non_blocking=True)
 
     def training(self, experiences: Sequence[Experience]) -> TrainingBatch:
         """One batch of the steps of several experiences."""
@@ -65,7 +69,7 @@ class Batches:
         actions = np.concatenate([experience.actions for experience in experiences]).astype(np.int64)
         returns = np.concatenate([experience.returns for experience in experiences])
         return TrainingBatch(
-            batch.to(self._device),
+            batch.to(self._device, non_blocking=True),
             torch.from_numpy(actions).to(self._device),
             torch.from_numpy(returns).to(self._device),
         )

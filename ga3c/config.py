@@ -20,6 +20,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The settings of the GA3C paper, as far as its text and its published code tell them.
     "paper": {
         "envs_per_agent": 1,
+        "predictors": 2,
+        "trainers": 2,
         "t_max": 5,
         "min_batch": 1,
         "learning_rate": 3e-4,
@@ -96,7 +98,7 @@ class Config:
 
     # Queues
     train_queue: int | None = setting(
-        None, "experiences waiting to be trained, about; agents wait beyond; auto: two batches per trainer", low=1
+        None, "experiences that may wait to be trained; agents wait beyond; auto: two batches", low=1
     )
     max_lag: int = setting(100, "experiences older than this many updates are thrown away; 0: none is", low=0)
     max_prediction_batch: int = setting(256, "observations of one prediction, at most", low=1)

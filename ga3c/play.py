@@ -2,8 +2,7 @@
 
 The policy has to see exactly what it saw in training, so an ALE game is played in the environment of training. That has
 no colours; they come from a second emulator, which repeats the game from the same seed and actions. Both are ale-py's
-vector environment, so no-ops, FIRE and sticky actions come out alike, and nothing has to be imitated
-here; should the two part all the same, it is noticed.
+vector environment, so no-ops, FIRE and sticky actions come out alike; should the two ever part, it is noticed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import gymnasium
 import imageio.v2 as imageio
 import numpy as np
 import torch
-from ale_py import ALEInterface, LoggerMode, roms
+from ale_py.env import AtariEnv
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from PIL import Image
@@ -65,10 +64,7 @@ class AtariStage(AtariGames):
     def __init__(self, config: Config, rom: str) -> None:
         super().__init__(config, rom, 1)
         self._pictures: list[np.ndarray] = []
-        ALEInterface.setLoggerMode(LoggerMode.Error)
-        emulator = ALEInterface()
-        emulator.loadROM(str(roms.get_rom_path(rom)))
-        height, width = emulator.getScreenDims()  # mostly 210 × 160, but a few are higher
+        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
         self._view = AtariVectorEnv(
             rom,
             1,
@@ -107,10 +103,6 @@ class AtariStage(AtariGames):
     def pictures(self) -> list[np.ndarray]:
         """What there is to see since the last step: (height, width, 3) uint8."""
         return self._pictures
-
-    def close(self) -> None:
-        super().close()
-        self._view.close()
 
 
 class GymStage(GymGames):
@@ -226,9 +218,10 @@ def play_game(game: Game, stage: AtariStage | GymStage, policy: Policy) -> Itera
 def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda result: None) -> list[GameResult]:
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
     saved = Saved.load(options)
-    stage = make_stage(saved.config)
-    policy = Policy(saved, stage.spec)
-    fps, path = options.fps or stage.fps, Path(options.video).expanduser()
+    example = make_stage(saved.config)
+    policy = Policy(saved, example.spec)
+    example.close()
+    fps, path = options.fps or example.fps, Path(options.video).expanduser()
     if not options.video:
         viewer = open_window(saved.config.game, fps)
     else:
@@ -236,15 +229,13 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     results: list[GameResult] = []
     with viewer as show, suppress(Enough, KeyboardInterrupt):  # Ctrl-C too keeps what is recorded
         for number in range(options.first, options.first + options.episodes):
-            game = Game(stage, options, number)
-            for picture in play_game(game, stage, policy):
-                show(picture)
+            with closing(make_stage(saved.config)) as stage:
+                game = Game(stage, options, number)
+                for picture in play_game(game, stage, policy):
+                    show(picture)
             assert game.result
             results.append(game.result)
             watch(game.result)
-            stage.close()
-            stage = make_stage(saved.config)  # afresh, so that nothing is left of the game before
-    stage.close()
     return results
 
 
@@ -253,7 +244,6 @@ def main(words: list[str]) -> int:
     torch.set_num_threads(1)  # as in ``eval``, whose games these are
     results = play(options, lambda result: print(describe(result), flush=True))
     if options.video:
-        print(f"written to {options.video}")
-        if len(results) < options.episodes:
-            print(f"its last game is not whole (a GIF has at most {GIF_SECONDS} seconds, an .mp4 takes whole games)")
+        whole = len(results) == options.episodes
+        print(f"written to {options.video}" + ("" if whole else f", which ends in a game (a GIF: at {GIF_SECONDS} s)"))
     return 0

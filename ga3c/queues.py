@@ -78,10 +78,6 @@ class Queue(Generic[Item]):
             self._waiting = 0
             return items
 
-    def set_bound(self, bound: int) -> None:
-        self._bound = bound
-        self._on_room()
-
     def consumer(self) -> Consumer[Item]:
         return Consumer(self)
 

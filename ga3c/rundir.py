@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ga3c.config import Config
-from ga3c.envs import Finished
 from ga3c.settings import ConfigError
+from ga3c.stats import GameRecord
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +61,9 @@ class RunDirectory:
         if self._use_tensorboard:
             self._try("TensorBoard events", lambda: self._add_events(row))
 
-    def add_games(self, games: list[Finished], *, seconds: float, steps: int, episodes: int) -> None:
-        """Append the games that ended in the last interval; ``episodes`` counts them too."""
-        first = episodes - len(games) + 1
-        lines = [f"{seconds:.1f},{steps},{first + i},{game.score:g},{game.steps}\n" for i, game in enumerate(games)]
+    def add_games(self, games: list[GameRecord]) -> None:
+        """Append the games that ended since the last call."""
+        lines = [f"{game.seconds:.1f},{game.steps},{game.episode},{game.score:g},{game.length}\n" for game in games]
         self._try("episodes.csv", lambda: self._append("episodes.csv", "".join(lines), EPISODES_HEADER))
 
     def write_summary(self, summary: dict[str, Any]) -> None:

@@ -96,8 +96,8 @@ class Server:
         """NA, NP and NT as they are now."""
         return {
             "agents": self._agents.count,
-            "predictors": max(len(self._predictors), 1),
-            "trainers": max(len(self._trainers), 1),
+            "predictors": len(self._predictors),
+            "trainers": len(self._trainers),
         }
 
     def start_agents(self) -> None:
@@ -143,7 +143,8 @@ class Server:
         self.experiences.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
         for worker in (*threads, self._exchange_worker):
-            worker.join(2.0)
+            if worker.is_alive():
+                worker.join(2.0)
             if worker.is_alive():
                 log.warning("%s did not end in time", worker.name)
         self._stats.add(lost_steps=sum(experience.steps for experience in self.experiences.drain()))

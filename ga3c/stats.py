@@ -32,6 +32,7 @@ class Totals:
     lost_steps: int = 0  # thrown away: unfinished when an agent left, or still queued at the end
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
+    agents_started: int = 0  # each gets a number, and with it seeds, that no other agent of the run had
     policy_loss: float = 0.0  # these four summed over updates
     value_loss: float = 0.0
     entropy: float = 0.0
@@ -50,6 +51,17 @@ class Snapshot:
     held: float  # share of the looks that found agents held back by a full training queue
     prediction_queue: float  # mean of the looks
     training_queue: float
+
+
+@dataclass(frozen=True)
+class GameRecord:
+    """A whole game, and when in the run it ended."""
+
+    seconds: float
+    steps: int
+    episode: int
+    score: float
+    length: int
 
 
 @dataclass
@@ -74,7 +86,7 @@ class Stats:
         self._lock = threading.Lock()
         self._lag_max = 0
         self._gauges = _Gauges()
-        self._finished: list[Finished] = []
+        self._finished: list[GameRecord] = []
         self._start = time.monotonic()
         self._seconds_before = 0.0
 
@@ -92,11 +104,13 @@ class Stats:
 
     def add_games(self, games: tuple[Finished, ...]) -> None:
         with self._lock:
-            self.totals.episodes += len(games)
-            self.scores.extend(game.score for game in games)
-            self._finished.extend(games)
+            for game in games:
+                self.totals.episodes += 1
+                self.scores.append(game.score)
+                record = GameRecord(self.seconds, self.totals.steps, self.totals.episodes, game.score, game.steps)
+                self._finished.append(record)
 
-    def take_games(self) -> list[Finished]:
+    def take_games(self) -> list[GameRecord]:
         """The games that ended since the last call, for ``episodes.csv``."""
         with self._lock:
             games, self._finished = self._finished, []
@@ -113,7 +127,12 @@ class Stats:
     @property
     def seconds(self) -> float:
         """Seconds trained, over all sessions of the run."""
-        return self._seconds_before + time.monotonic() - self._start
+        return self._seconds_before + self.session_seconds
+
+    @property
+    def session_seconds(self) -> float:
+        """Seconds since this session of the run began."""
+        return time.monotonic() - self._start
 
     @property
     def score(self) -> float | None:
@@ -149,7 +168,6 @@ class Stats:
             self.scores.extend(state["scores"])
             self.lag_max_ever = state["lag_max"]
             self._seconds_before = state["seconds"]
-            self._start = time.monotonic()
 
 
 def window_row(
@@ -185,8 +203,8 @@ def window_row(
         "value_loss": per("value_loss", "updates"),
         "entropy": per("entropy", "updates"),
         "gradient_norm": per("gradient_norm", "updates"),
-        "predictor_busy": gained["predictor_busy"] / seconds / setting["predictors"],
-        "trainer_busy": gained["trainer_busy"] / seconds / setting["trainers"],
+        "predictor_busy": gained["predictor_busy"] / seconds / max(setting["predictors"], 1),
+        "trainer_busy": gained["trainer_busy"] / seconds / max(setting["trainers"], 1),
         "held": after.held,
         "stale_steps": after.totals["stale_steps"],
         "lost_steps": after.totals["lost_steps"],

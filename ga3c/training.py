@@ -52,13 +52,13 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     agents = config.agents or max(2, cores + 1)
     envs = config.envs_per_agent or (16 if atari else 4)
-    experiences_per_batch = -(-config.min_batch // config.t_max)
+    experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
     return config.replace(
         agents=agents,
         envs_per_agent=envs,
         network=network_name(config, spec),
         torch_threads=config.torch_threads or 1,
-        train_queue=config.train_queue or 2 * experiences_per_batch * config.trainers,
+        train_queue=config.train_queue or 2 * experiences_per_batch,
         run=str(run_path(config)),
     )
 
@@ -80,8 +80,9 @@ class Training:
         )
         self._learner: Learner
         self._server: Server | SerialServer
-        self._window: Snapshot
-        self._first: Snapshot
+        self._playing = False
+        self._first: Snapshot  # when play began
+        self._window: Snapshot  # when the window of the next line began
 
     def run(self) -> dict[str, Any]:
         reason, error = "", None
@@ -135,9 +136,14 @@ class Training:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
+        steps_before = self._stats.totals.steps
         while not (reason := self._reason_to_stop()):
             self._server.wait(0.05)
             now = time.monotonic()
+            if not self._playing and self._stats.totals.steps > steps_before:
+                self._playing = True
+                self._first = self._window = self._stats.snapshot()  # rates leave out the start
+                log.info("first steps after %.1f s", self._stats.session_seconds)
             if now >= next_log:
                 self._log_window()
                 next_log = max(next_log + self._config.log_seconds, now)
@@ -165,38 +171,44 @@ class Training:
         self._window = now
         self._display.update(row)
         self._directory.add_metrics(row)
-        self._directory.add_games(
-            self._stats.take_games(), seconds=row["seconds"], steps=row["steps"], episodes=row["episodes"]
-        )
+        self._directory.add_games(self._stats.take_games())
 
     def _end(self, reason: str) -> dict[str, Any]:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
-        summary: dict[str, Any] = {"exit_reason": reason}
+        rates: dict[str, Any] = {}
         if hasattr(self, "_first"):
             self._log_window()
-            summary = self._summary(reason)
+            rates = self._rates()
         if hasattr(self, "_server"):
             self._server.stop()
         if hasattr(self, "_learner"):
             self._save()
-        summary["lost_steps"] = self._stats.totals.lost_steps
+        summary = self._summary(rates, reason)
         self._directory.write_summary(summary)
         self._directory.close()
         log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
         return summary
 
-    def _summary(self, reason: str) -> dict[str, Any]:
-        row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, self._stats.score)
-        keys = ("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second")
+    def _rates(self) -> dict[str, Any]:
+        """What is measured over the whole session, taken before the stop, which is no part of it."""
+        row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)
+        keys = ("pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "lag_mean")
+        return {key: row[key] for key in keys}
+
+    def _summary(self, rates: dict[str, Any], reason: str) -> dict[str, Any]:
+        totals = self._stats.totals
         return {
-            **{key: row[key] for key in keys},
-            **self._server.setting,
-            "score": row["score"],
-            "lag_mean": row["lag_mean"],
+            "steps": totals.steps,
+            "updates": totals.updates,
+            "episodes": totals.episodes,
+            "seconds": self._stats.seconds,
+            **rates,
+            "score": self._stats.score,
             "lag_max": self._stats.lag_max_ever,
-            "stale_steps": row["stale_steps"],
-            "bad_updates": row["bad_updates"],
-            "bad_messages": row["bad_messages"],
+            "stale_steps": totals.stale_steps,
+            "lost_steps": totals.lost_steps,
+            "bad_updates": totals.bad_updates,
+            "bad_messages": totals.bad_messages,
             "run": str(self._directory.path),
             "exit_reason": reason,
         }
