@@ -23,6 +23,7 @@ from ga3c.stats import Stats
 log = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 0.6  # an agent that was told to leave and has not by then is killed
+FRUITLESS_TOLERATED = 2  # deaths in a row without a single step: a replacement would not do better
 DEATHS_TOLERATED = 10
 DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
 BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
@@ -62,6 +63,7 @@ class Agents:
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
         self._deaths: deque[float] = deque()
+        self._fruitless = 0  # deaths in a row of agents that had not played
         self._start_after = 0.0
 
     @property
@@ -114,21 +116,21 @@ class Agents:
                     agent.process.kill()
                 continue
             del self._agents[number]
+            self._fruitless = 0 if self._exchange.played(number) else self._fruitless + 1
             lost = self._exchange.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
                 self._died(number, agent.process.exitcode, lost, now)
-            agent.process.close()
 
     def _died(self, number: int, code: int | None, lost: int, now: float) -> None:
         end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         self._deaths.append(now)
         while now - self._deaths[0] > DEATHS_WINDOW:
             self._deaths.popleft()
-        if len(self._deaths) > DEATHS_TOLERATED:
+        if self._fruitless > FRUITLESS_TOLERATED or len(self._deaths) > DEATHS_TOLERATED:
             raise AgentsKeepDying(
                 f"{len(self._deaths)} agents died within {DEATHS_WINDOW:.0f} s; the last, agent {number}, {end}. "
-                "What it said is above and in log.txt"
+                "What it said is in log.txt"
             )
         backoff = min(BACKOFF_SECONDS * 2 ** (len(self._deaths) - 1), BACKOFF_MOST)
         self._start_after = now + backoff

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,8 @@ class Config:
         check(self)
         if not self.game:
             raise ConfigError("GAME is empty: name an ALE game (Pong) or a Gymnasium id (CartPole-v1)")
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+            raise ConfigError(f"DEVICE={self.device} is unknown: it is auto, cpu, cuda, cuda:0, cuda:1 … or mps")
         for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
             if end is not None and not self.max_steps:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")

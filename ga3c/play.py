@@ -154,7 +154,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def record_mp4(path: Path, fps: float) -> Iterator[Show]:
     with replacing(path) as temporary:
         writer: Any = imageio.get_writer(temporary, format="FFMPEG", fps=fps, quality=8, macro_block_size=2)
-        with writer:
+        with closing(writer):  # its own ``with`` does not close it after a failure
             yield lambda picture: writer.append_data(enlarge(picture))
 
 
@@ -227,7 +227,7 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     else:
         viewer = record_gif(path, fps) if path.suffix.lower() == ".gif" else record_mp4(path, fps)
     results: list[GameResult] = []
-    with viewer as show, suppress(Enough, KeyboardInterrupt):  # Ctrl-C too keeps what is recorded
+    with viewer as show, suppress(Enough):
         for number in range(options.first, options.first + options.episodes):
             with closing(make_stage(saved.config)) as stage:
                 game = Game(stage, options, number)
@@ -245,5 +245,5 @@ def main(words: list[str]) -> int:
     results = play(options, lambda result: print(describe(result), flush=True))
     if options.video:
         whole = len(results) == options.episodes
-        print(f"written to {options.video}" + ("" if whole else f", which ends in a game (a GIF: at {GIF_SECONDS} s)"))
+        print(f"written to {options.video}" + ("" if whole else f", cut at {GIF_SECONDS} seconds: use .mp4 for more"))
     return 0

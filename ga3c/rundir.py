@@ -44,7 +44,7 @@ class RunDirectory:
         self._use_tensorboard = config.tensorboard
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if (path / "config.json").exists() and not config.resume:
+            if not config.resume and any((path / name).exists() for name in ("checkpoints", "metrics.jsonl")):
                 raise ConfigError(
                     f"{path} holds a run already: RESUME={path} goes on with it, RUN=… names another place"
                 )

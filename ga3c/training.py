@@ -23,6 +23,7 @@ from ga3c.envs import EnvSpec, find_rom, make_games, network_name
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory, run_path
 from ga3c.server import Server
+from ga3c.settings import ConfigError
 from ga3c.stats import Snapshot, Stats, window_row
 
 if TYPE_CHECKING:
@@ -34,9 +35,28 @@ log = logging.getLogger(__name__)
 
 def train(config: Config) -> dict[str, Any]:
     """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
-    spec = probe(config)
-    config = resolve(config, spec)
-    return Training(config, spec).run()
+    with stop_requests() as interrupted:
+        spec = probe(config)
+        return Training(resolve(config, spec), spec, interrupted).run()
+
+
+@contextmanager
+def stop_requests() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event, however often. Set on purpose: a shell may start us with them ignored."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def probe(config: Config) -> EnvSpec:
@@ -66,11 +86,11 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
 class Training:
     """One run: the server (or its serial double), and all that is written of it."""
 
-    def __init__(self, config: Config, spec: EnvSpec) -> None:
+    def __init__(self, config: Config, spec: EnvSpec, interrupted: threading.Event) -> None:
         self._config = config
         self._spec = spec
         self._stats = Stats()
-        self._interrupted = threading.Event()
+        self._interrupted = interrupted
         self._saved_version = -1
         self._arrays, self._state = self._read_resumed()
         self._directory = RunDirectory(Path(config.run), config)
@@ -86,18 +106,18 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         reason, error = "", None
-        with self._signals():
-            try:
-                self._start()
-                reason = self._loop()
-            except Exception as caught:
-                reason, error = f"failed: {caught}", caught
+        try:
+            self._start()
+            reason = self._loop()
+        except Exception as caught:
+            reason, error = f"failed: {caught}", caught
+            if not isinstance(caught, ConfigError):  # wrong words need no traceback
                 log.exception("the run failed")
-            try:
-                summary = self._end(reason)
-            finally:
-                self._display.close()
-                self._log.close()
+        try:
+            summary = self._end(reason)
+        finally:
+            self._display.close()
+            self._log.close()
         if error is not None:
             raise error
         return summary
@@ -181,6 +201,7 @@ class Training:
             rates = self._rates()
         if hasattr(self, "_server"):
             self._server.stop()
+        self._directory.add_games(self._stats.take_games())
         if hasattr(self, "_learner"):
             self._save()
         summary = self._summary(rates, reason)
@@ -245,23 +266,6 @@ class Training:
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
         return arrays, state
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM ask for a stop, however often. Set on purpose: a shell may start us with them ignored."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            self._interrupted.set()
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _same_game(game: str) -> str:

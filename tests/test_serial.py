@@ -179,7 +179,8 @@ def test_games_are_scored():
     run = SerialRun(**CARTPOLE).play(rounds=300)
     games = run.stats.take_games()
     assert len(games) == run.stats.totals.episodes > 10
-    assert all(game.score == game.steps >= 8 for game in games)  # a point per step, and no pole falls sooner
+    assert [game.episode for game in games] == list(range(1, len(games) + 1))
+    assert all(game.score == game.length >= 8 for game in games)  # a point per step, and no pole falls sooner
 
 
 def test_wait_ends_at_the_limit_of_steps():

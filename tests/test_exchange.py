@@ -1,0 +1,178 @@
+"""The sockets: what gets through, what does not, and where replies go. Real ZeroMQ on ipc."""
+
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+from waiting import wait_until
+
+from ga3c import wire
+from ga3c.envs import EnvSpec, Finished
+from ga3c.exchange import AgentLink, Exchange, identity
+from ga3c.queues import Queue
+from ga3c.rollout import Experience
+from ga3c.stats import Stats
+from ga3c.wire import Header, Kind
+
+RUN = 0x1234
+SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
+
+
+class Office:
+    """An exchange with its thread and queues, and agents connected to it."""
+
+    def __init__(self):
+        self.stats = Stats()
+        self.requests = Queue(lambda request: len(request.observations), most=100)
+        self.experiences = Queue(lambda experience: experience.steps)
+        largest = wire.largest_message(SPEC, envs=8, steps=5)
+        self.exchange = Exchange(RUN, SPEC, self.requests, self.experiences, self.stats, largest_message=largest)
+        self.thread = threading.Thread(target=self.exchange.run, daemon=True)
+        self.thread.start()
+        self.links = []
+
+    def agent(self, number, run=RUN, admit=True):
+        if admit:
+            self.exchange.admit(number)
+        link = AgentLink(self.exchange.endpoint, run, number)
+        self.links.append(link)
+        return link
+
+    def close(self):
+        for link in self.links:
+            link.close()
+        self.exchange.close()
+        self.thread.join(5)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def office():
+    office = Office()
+    yield office
+    office.close()
+
+
+def request(agent=0, run=RUN, half=0, played=0, count=2):
+    observations = np.arange(3 * count, dtype=np.float32).reshape(count, 1, 3)
+    return wire.encode_request(Header(Kind.REQUEST, run, agent, half), observations, played)
+
+
+def experience(agent=0, steps=3, first_step=0):
+    frames = np.ones((steps, 3), dtype=np.float32)
+    return Experience(
+        agent, 0, first_step, 7, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
+    )
+
+
+def test_requests_experiences_and_scores_arrive_where_they_belong(office):
+    link = office.agent(0)
+    link.send([request(played=2), wire.encode_experience(RUN, 1, experience())])
+    link.send([wire.encode_scores(Header(Kind.SCORES, RUN, 0), (Finished(-21.0, 800),))])
+    wait_until(lambda: office.stats.totals.episodes == 1)
+    (got,) = office.requests.drain()
+    assert (got.agent, got.half, got.played) == (0, 0, 2)
+    np.testing.assert_array_equal(got.observations.ravel(), np.arange(6))
+    (trained,) = office.experiences.drain()
+    assert (trained.steps, trained.version) == (3, 7)
+    assert office.stats.totals.steps == 2
+    assert list(office.stats.scores) == [-21.0]
+
+
+def test_a_reply_reaches_the_agent_that_asked_and_no_other(office):
+    first, second = office.agent(1), office.agent(2)
+    first.send([request(agent=1)])
+    second.send([request(agent=2, half=1)])
+    wait_until(lambda: len(office.requests) == 2)
+    policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
+    office.exchange.send([(2, wire.encode_reply(Header(Kind.REPLY, RUN, 2, 1, version=9), policies, values))])
+    head = second.receive(5)
+    reply = wire.decode_reply(wire.read_header(head), head)
+    assert (reply.half, reply.version) == (1, 9)
+    np.testing.assert_array_equal(reply.values, values)
+    assert first.receive(0) is None
+
+
+def test_stop_reaches_the_agent(office):
+    link = office.agent(3)
+    link.send([request(agent=3)])
+    wait_until(lambda: len(office.requests) == 1)
+    office.exchange.stop_agent(3)
+    assert wire.read_header(link.receive(5)).kind == Kind.STOP
+
+
+def test_a_message_for_an_agent_that_is_gone_does_no_harm(office):
+    office.exchange.stop_agent(99)
+    link = office.agent(0)
+    link.send([request()])
+    wait_until(lambda: len(office.requests) == 1)
+
+
+def bad_messages(office):
+    return office.stats.totals.bad_messages
+
+
+def test_strangers_are_counted_and_dropped(office):
+    office.agent(0, run=RUN + 1).send([request(run=RUN + 1)])  # of another run
+    wait_until(lambda: bad_messages(office) == 1)
+    office.agent(5, admit=False).send([request(agent=5)])  # never admitted
+    wait_until(lambda: bad_messages(office) == 2)
+    office.agent(6).send([request(agent=0)])  # in the name of another
+    wait_until(lambda: bad_messages(office) == 3)
+    assert len(office.requests) == 0
+    assert office.stats.totals.steps == 0
+
+
+def test_garbage_is_counted_and_the_rest_still_arrives(office):
+    office.exchange.admit(0)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.setsockopt(zmq.IDENTITY, identity(RUN, 0))
+        dealer.setsockopt(zmq.LINGER, 0)
+        dealer.connect(office.exchange.endpoint)
+        head, body = request()
+        for parts in (
+            [b""],
+            [b"x"] * 5,
+            [b"nonsense", b""],
+            [head[:-1], body],
+            [head, bytes(body)[:-4]],
+            [head, body, b"more"],
+        ):
+            dealer.send_multipart(parts)
+        dealer.send_multipart([wire.encode_stop(Header(Kind.STOP, RUN, 0))[0], b""])  # an agent does not send STOP
+        dealer.send_multipart([head, body])
+        wait_until(lambda: len(office.requests) == 1)
+    assert bad_messages(office) == 7
+
+
+def test_bad_messages_are_logged_at_a_bounded_rate(office, caplog):
+    with caplog.at_level("WARNING", logger="ga3c"):
+        office.agent(0, run=1).send([request(run=1) for _ in range(200)])
+        wait_until(lambda: bad_messages(office) == 200)
+    assert sum("bad message" in record.message for record in caplog.records) == 1
+
+
+def test_what_an_agent_played_and_did_not_deliver_is_known_when_it_leaves(office):
+    link = office.agent(0)
+    link.send(
+        [request(played=0), request(played=2), request(played=2), wire.encode_experience(RUN, 0, experience(steps=3))]
+    )
+    wait_until(lambda: len(office.experiences) == 1)
+    assert office.exchange.played(0) == 4
+    assert office.exchange.dismiss(0) == 1
+    link.send([request(played=2)])  # late, not bad
+    office.agent(1).send([request(agent=1)])
+    wait_until(lambda: len(office.requests) == 4)
+    assert bad_messages(office) == 0
+    assert office.stats.totals.steps == 4
+
+
+def test_the_socket_lies_in_a_private_directory_that_goes_with_it():
+    office = Office()
+    directory = Path(office.exchange.endpoint.removeprefix("ipc://")).parent
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    office.close()
+    assert not directory.exists()

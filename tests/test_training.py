@@ -1,0 +1,242 @@
+"""Whole runs through the command line and the Python interface: files, exit codes, Ctrl-C, resume, learning."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from waiting import wait_until
+
+import ga3c
+from ga3c.checkpoint import load_checkpoint, newest_checkpoint
+
+ROOT = Path(__file__).parent.parent
+QUICK = [
+    "GAME=CartPole-v1",
+    "AGENTS=2",
+    "ENVS_PER_AGENT=2",
+    "MIN_BATCH=10",
+    "HIDDEN=16",
+    "LOG_SECONDS=0.5",
+    "TENSORBOARD=0",
+]
+SUMMARY_KEYS = ["steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "score", "lag_mean", "lag_max", "exit_reason"]
+
+
+def start(cwd, *words, **options):
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}", **options.pop("env", {})}
+    return subprocess.Popen(
+        [sys.executable, "-m", "ga3c", *words],
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
+
+
+def finish(process, seconds=60):
+    output, _ = process.communicate(timeout=seconds)
+    return process.returncode, output
+
+
+def run(cwd, *words, seconds=60):
+    return finish(start(cwd, *words), seconds)
+
+
+def summary_of(path):
+    return json.loads((path / "summary.json").read_text())
+
+
+def rows_of(path):
+    metrics = path / "metrics.jsonl"
+    return [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
+
+
+def children_of(pid):
+    """The agent processes of a server."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(status.parent.name))
+    return found
+
+
+def test_a_run_leaves_the_documented_files(tmp_path):
+    code, output = run(tmp_path, *QUICK[:-1], "MAX_STEPS=3000", "RUN=here")
+    assert code == 0, output
+    path = tmp_path / "here"
+    summary = summary_of(path)
+    assert all(key in summary for key in SUMMARY_KEYS)
+    assert summary["exit_reason"] == "max_steps"
+    assert 3000 <= summary["steps"] < 6000
+    assert summary["pps"] > 0
+    config = json.loads((path / "config.json").read_text())
+    assert config["game"] == "CartPole-v1"
+    assert config["network"] == "mlp"  # what was 'auto' is decided
+    assert all(row["pps"] >= 0 and row["limit"] in ("agents", "predictors", "trainers") for row in rows_of(path))
+    lines = (path / "episodes.csv").read_text().splitlines()
+    assert lines[0] == "seconds,steps,episode,score,length"
+    assert [int(line.split(",")[2]) for line in lines[1:]] == list(range(1, summary["episodes"] + 1))
+    assert list((path / "checkpoints").glob("*.safetensors"))
+    assert list(path.glob("events.out.tfevents*"))
+    assert "first steps after" in (path / "log.txt").read_text()
+    assert re.search(r"steps +[\d,]+ .*PPS.*TPS.*NA/NP/NT 2/1/1.*lag.*limit", output)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_cleanly_within_three_seconds(tmp_path, number):
+    process = start(tmp_path, *QUICK, "RUN=here")
+    wait_until(lambda: any(row["updates"] for row in rows_of(tmp_path / "here")), 30)
+    children = children_of(process.pid)
+    assert len(children) >= 2
+    sent = time.monotonic()
+    process.send_signal(number)
+    wait_until(lambda: process.poll() is not None or time.monotonic() - sent > 0.2)
+    process.send_signal(number)  # an impatient user's second one does no harm
+    code, output = finish(process, 10)
+    assert time.monotonic() - sent < 3.0
+    assert code == 0, output
+    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
+    newest_checkpoint(tmp_path / "here")
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 3)
+
+
+def test_ctrl_c_while_starting(tmp_path):
+    process = start(tmp_path, *QUICK, "RUN=here")
+    wait_until(lambda: (tmp_path / "here" / "config.json").exists(), 30)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, output = finish(process, 10)
+    assert time.monotonic() - sent < 5.0
+    assert code == 0, output
+    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
+
+
+def test_agents_die_with_a_server_that_is_killed(tmp_path):
+    process = start(tmp_path, *QUICK, "RUN=here")
+    wait_until(lambda: any(row["updates"] for row in rows_of(tmp_path / "here")), 30)
+    children = children_of(process.pid)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
+
+
+def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
+    assert run(tmp_path, *QUICK, "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")[0] == 0
+    first = summary_of(tmp_path / "here")
+    arrays, state = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    assert state["updates"] == first["updates"]
+    code, output = run(tmp_path, "RESUME=here", "MAX_STEPS=4000")
+    assert code == 0, output
+    assert f"resumed at step {first['steps']}, update {first['updates']}" in output
+    second = summary_of(tmp_path / "here")
+    assert second["steps"] >= 4000
+    assert second["updates"] > first["updates"]
+    assert second["episodes"] > first["episodes"]
+    assert second["seconds"] > first["seconds"]
+    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    assert config["learning_rate"] == 0.002
+    after, _ = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    assert not np.array_equal(arrays["weights"], after["weights"])
+    episodes = (tmp_path / "here" / "episodes.csv").read_text().splitlines()
+    assert [int(line.split(",")[2]) for line in episodes[1:]] == list(range(1, second["episodes"] + 1))
+
+
+def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
+    assert run(tmp_path, *QUICK, "SERIAL=1", "MAX_STEPS=500", "RUN=here")[0] == 0
+    before, state = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    # Nothing is left to do, so what is saved again is what was loaded.
+    assert run(tmp_path, "RESUME=here", "RUN=there")[0] == 0
+    after, again = load_checkpoint(newest_checkpoint(tmp_path / "there"))
+    assert state["updates"] == again["updates"]
+    for name in ("weights", "mean_square"):
+        np.testing.assert_array_equal(before[name], after[name])
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["RESUME=here", "GAME=Acrobot-v1"], "is of GAME=CartPole-v1, not Acrobot-v1"),
+        (["RESUME=here", "HIDDEN=32"], "is of HIDDEN=16, not 32"),
+        (["RESUME=nowhere"], "is not a run directory"),
+        (["GAM=Pong"], "Did you mean GAME?"),
+        (["GAME=Pongg"], "Did you mean Pong?"),
+        (["GAME=Pendulum-v1"], "only Discrete action spaces"),
+        (["GAME=CartPole-v1", "NETWORK=small"], "needs images"),
+        (["GAME=CartPole-v1", "RUN=here"], "holds a run already"),
+        (["GAME=CartPole-v1", "DEVICE=cuda:9"], "cannot be used here"),
+        (["trian"], "Did you mean train?"),
+    ],
+)
+def test_wrong_words_are_refused_with_the_reason_and_code_2(finished_run, words, reason):
+    code, output = run(finished_run, *words)
+    assert code == 2, output
+    assert reason in output
+    assert "Traceback" not in output
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished")
+    assert run(path, *QUICK, "SERIAL=1", "MAX_STEPS=300", "RUN=here")[0] == 0
+    return path
+
+
+def test_a_failure_ends_with_code_1_a_summary_and_a_checkpoint(tmp_path):
+    (tmp_path / "fragile.py").write_text(
+        "import gymnasium\n"
+        "class Fragile(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,))\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    steps = 0\n"
+        "    def reset(self, **_):\n"
+        "        return self.observation_space.sample(), {}\n"
+        "    def step(self, action):\n"
+        "        self.steps += 1\n"
+        "        reward = float('nan') if self.steps > 60 else 1.0\n"
+        "        return self.observation_space.sample(), reward, self.steps % 10 == 0, False, {}\n"
+        "gymnasium.register('Fragile-v0', Fragile)\n"
+    )
+    code, output = run(tmp_path, *QUICK[1:], "GAME=fragile:Fragile-v0", "RUN=here")
+    assert code == 1, output
+    assert "not finite" in output
+    summary = summary_of(tmp_path / "here")
+    assert summary["exit_reason"].startswith("failed")
+    assert summary["bad_updates"] >= 5
+    arrays, _ = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    assert np.isfinite(arrays["weights"]).all()  # the last good weights
+
+
+def test_from_python_without_a_guard(tmp_path):
+    """The README's lines, as a script that a user runs: spawned agents must not run it again."""
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import ga3c\n"
+        "summary = ga3c.train(ga3c.Config(game='CartPole-v1', agents=2, envs_per_agent=2, hidden=16, max_steps=1000,\n"
+        "                                 run='here', tensorboard=False))\n"
+        "print('STEPS', summary['steps'])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("STEPS") == 1
+
+
+def test_importing_the_package_and_agents_does_not_import_torch():
+    code = "import sys, ga3c, ga3c.agent, ga3c.server, ga3c.training, tuner; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    assert ga3c.__version__
