@@ -145,7 +145,8 @@ class Config:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """What is written of a run; how it was resumed is no setting to start the next one from."""
+        return {**dataclasses.asdict(self), "resume": ""}
 
 
 def _settings_of_run(path: str) -> dict[str, Any]:

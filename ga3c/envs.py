@@ -190,10 +190,10 @@ class AtariGames:
 class GymGames:
     """K environments of any Gymnasium id with a discrete action space."""
 
-    def __init__(self, config: Config, count: int) -> None:
+    def __init__(self, config: Config, count: int, render_mode: str | None = None) -> None:
         self.count = count
         self._vector = SyncVectorEnv(
-            [lambda: make_gym(config.game) for _ in range(count)],
+            [lambda: make_gym(config.game, render_mode) for _ in range(count)],
             autoreset_mode=AutoresetMode.NEXT_STEP,
         )
         space = self._vector.single_action_space
@@ -277,10 +277,10 @@ def area_weights(source: int, target: int) -> np.ndarray:
     return weights.astype(np.float32)
 
 
-def make_gym(game: str) -> gymnasium.Env[Any, Any]:
+def make_gym(game: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """One Gymnasium environment, or a sentence that says why not."""
     try:
-        env = gymnasium.make(game)
+        env = gymnasium.make(game, render_mode=render_mode)
     except ModuleNotFoundError as error:
         raise ConfigError(f"GAME={game} cannot be made: {error}. Is its module importable from here?") from None
     except gymnasium.error.DependencyNotInstalled as error:

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from ale_py.env import AtariEnv
 from ale_py.vector_env import AtariVectorEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from PIL import Image
 
 from ga3c.config import Config
@@ -109,12 +108,8 @@ class GymStage(GymGames):
     """Any other Gymnasium id: the environment of training, made so that it draws."""
 
     def __init__(self, config: Config) -> None:
-        super().__init__(config, 1)
+        super().__init__(config, 1, render_mode="rgb_array")
         self._game = config.game
-        self._vector.close()
-        self._vector = SyncVectorEnv(
-            [lambda: gymnasium.make(config.game, render_mode="rgb_array")], autoreset_mode=AutoresetMode.NEXT_STEP
-        )
         self.fps = float(self._vector.envs[0].metadata.get("render_fps") or 30)
 
     def pictures(self) -> list[np.ndarray]:

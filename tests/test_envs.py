@@ -284,6 +284,41 @@ def test_atari_observations():
     assert games.spec.actions == 6
 
 
+def test_atari_frames_are_those_of_the_emulator():
+    """Four emulated frames per step, the brighter of the last two, each target pixel the mean of what it covers."""
+    games = make_games(Config(game="Pong", noop_max=0), 1)
+    emulator = gymnasium.make("PongNoFrameskip-v4", obs_type="grayscale").unwrapped
+    rows, columns = area_weights(210, FRAME), area_weights(160, FRAME).T
+    emulator.reset(seed=0)
+    screen, *_ = emulator.step(1)  # FIRE, with which a game begins
+    np.testing.assert_allclose(games.reset(seed=0)[0, -1], rows @ screen.astype("f4") @ columns, atol=1)
+    flickered = 0
+    for action in np.random.default_rng(0).integers(6, size=60):
+        screens = [emulator.step(action)[0] for _ in range(4)]
+        brighter = np.maximum(screens[2], screens[3])
+        flickered += (brighter != screens[3]).any()
+        got = games.step(np.array([action])).observations[0, -1]
+        np.testing.assert_allclose(got, rows @ brighter.astype("f4") @ columns, atol=1)
+    games.close()
+    emulator.close()
+    assert flickered > 5  # or the brighter of two frames would not be seen here
+
+
+def steps_to_first_lost_ball(noop_max):
+    """Of four games of Breakout in which nothing is pressed."""
+    games = make_games(Config(game="Breakout", noop_max=noop_max, episodic_life=True), 4)
+    games.reset(seed=0)
+    lost = np.stack([games.step(np.zeros(4, dtype=np.int64)).terminated for _ in range(40)])
+    games.close()
+    assert (lost.sum(axis=0) == 1).all()  # the ball flew, so FIRE was pressed at the start
+    return lost.argmax(axis=0)
+
+
+def test_games_begin_with_fire_after_a_random_number_of_noops():
+    assert len(set(steps_to_first_lost_ball(0))) == 1
+    assert len(set(steps_to_first_lost_ball(30))) > 1
+
+
 # Episodes and scores
 
 

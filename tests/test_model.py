@@ -265,6 +265,7 @@ def test_predictions_and_gradients_tell_their_version():
         assert (prediction.version, version) == (number, number)
         torch.testing.assert_close(gradient, 2 * model.version.weights)
         assert not gradient.requires_grad
+        assert not model.version.weights.requires_grad  # a version stays a plain snapshot
         model.apply(gradient, 0.1)
 
 

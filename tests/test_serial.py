@@ -154,6 +154,52 @@ def test_all_steps_of_all_environments_are_trained_in_turn(trained):
     assert min(next_step.values()) > 200
 
 
+def test_what_is_trained_is_what_was_played(trained, monkeypatch):
+    """Observation, action, reward and bootstrap value on their whole way: game, message, predictor, player, trainer."""
+    diaries = []  # of each game: what every step was, with the version of the model that chose it
+
+    def diary_games(config, count):
+        games = make_games(config, count)
+        reset, step, diary = games.reset, games.step, []
+        diaries.append(diary)
+
+        def noted_reset(seed):
+            games.seen = reset(seed)
+            return games.seen
+
+        def noted_step(actions):
+            played = step(actions)
+            diary.append((run.learner.model.version, games.seen[0, 0], int(actions[0]), played))
+            games.seen = played.observations
+            return played
+
+        games.reset, games.step = noted_reset, noted_step
+        return games
+
+    monkeypatch.setattr(agent, "make_games", diary_games)
+    settings = {**CARTPOLE, "agents": 1, "envs_per_agent": 2, "learning_rate": 0.01, "init": "paper"}
+    run = SerialRun(**settings, discount=0.5)
+    run.play(rounds=150).server.stop()
+    forward = run.learner.model.network.forward
+    for experience in (experience for batch in trained for experience in batch):
+        diary = diaries[experience.env]
+        real = [place for place, (*_, played) in enumerate(diary) if played.real[0]]
+        places = real[experience.first_step : experience.first_step + experience.steps]
+        last = diary[places[-1]][3]
+        # The value of the observation reached is predicted by the version of the next step.
+        weights = diary[places[-1] + 1][0].weights
+        _, values = forward(weights, torch.from_numpy(last.observations[0, 0])[None])
+        following = 0.0 if last.terminated[0] else values[0].item()
+        assert experience.version == diary[places[0]][0].number
+        for i in reversed(range(experience.steps)):
+            _, observation, action, played = diary[places[i]]
+            following = float(played.rewards[0]) + 0.5 * following
+            np.testing.assert_array_equal(experience.frames[i], observation)
+            assert experience.actions[i] == action
+            assert experience.returns[i] == pytest.approx(following, abs=1e-5)
+    assert len(trained) > 10
+
+
 def test_batches_are_merged_to_the_minimum_and_no_further(trained):
     SerialRun(**CARTPOLE).play(rounds=100).server.stop()
     assert len(trained) > 10

@@ -26,7 +26,10 @@ QUICK = [
     "LOG_SECONDS=0.5",
     "TENSORBOARD=0",
 ]
-SUMMARY_KEYS = ["steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "score", "lag_mean", "lag_max", "exit_reason"]
+SUMMARY_KEYS = {
+    *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),
+    *("agents", "predictors", "trainers", "score", "lag_mean", "lag_max", "exit_reason"),
+}
 
 
 def start(cwd, *words, **options):
@@ -78,7 +81,7 @@ def test_a_run_leaves_the_documented_files(tmp_path):
     assert code == 0, output
     path = tmp_path / "here"
     summary = summary_of(path)
-    assert all(key in summary for key in SUMMARY_KEYS)
+    assert set(summary) >= SUMMARY_KEYS
     assert summary["exit_reason"] == "max_steps"
     assert 3000 <= summary["steps"] < 6000
     assert summary["pps"] > 0
