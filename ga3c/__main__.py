@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
@@ -77,7 +78,9 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 0
-    except Exception as error:  # its traceback is in the log
+    except Exception as error:
+        if type(error).__name__ != "RunFailed":  # that was logged with its traceback
+            traceback.print_exc()
         print(f"ga3c: {error}", file=sys.stderr)
         return 1
 

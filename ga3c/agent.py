@@ -115,9 +115,8 @@ def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecor
         _serve(task)
     except Exception:
         log.exception("agent %d failed", task.agent)
-        log_queue.close()
-        log_queue.join_thread()  # so that the reason reaches the log
-        sys.exit(1)
+        sys.exit(1)  # which waits until the queue has taken the reason
+    log_queue.cancel_join_thread()  # a good end must not wait for a log that nobody reads any more
 
 
 def _serve(task: AgentTask) -> None:
@@ -153,8 +152,6 @@ def _set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None
     root = logging.getLogger()
     root.handlers[:] = [logging.handlers.QueueHandler(log_queue)]
     root.setLevel(logging.INFO)
-    # An agent must not wait at its end for a log that nobody reads any more.
-    log_queue.cancel_join_thread()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

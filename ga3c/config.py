@@ -37,6 +37,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rmsprop_decay": 0.99,
         "rmsprop_epsilon": 0.1,
         "rmsprop_initial": 1.0,
+        "max_lag": 0,
         "init": "paper",
         "network": "small",
         "sticky": 0.0,
@@ -135,10 +136,14 @@ class Config:
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Config:
         """Settings by field name, over the preset that they name and the run that they resume."""
-        preset = given.get("preset", "")
+        preset = str(given.get("preset", ""))
         if preset not in PRESETS and preset != "":
             raise ConfigError(f"PRESET={preset} is unknown.{nearest(preset, PRESETS)} Presets: {', '.join(PRESETS)}")
-        resumed = _settings_of_run(given["resume"]) if given.get("resume") else {}
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ConfigError(f"{name} is not a setting.{nearest(name, known)}")
+        resumed = _settings_of_run(str(given["resume"])) if given.get("resume") else {}
         return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
 
     def replace(self, **changes: Any) -> Config:

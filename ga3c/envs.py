@@ -24,6 +24,7 @@ from ga3c.settings import ConfigError
 FRAME = 84  # pixels of a side
 STACK = 4  # frames of an observation
 FRAMESKIP = 4
+TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ends the process when it loads one
 MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
 
 
@@ -90,9 +91,12 @@ def is_atari(game: str) -> bool:
 
 def find_rom(game: str) -> str | None:
     """The ROM of ``Pong``, ``ms_pacman``, ``ALE/Pong-v5`` or ``PongNoFrameskip-v4``; None for what is no ALE game."""
-    name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+)NoFrameskip-v[04])$", r"\1\2", game)
+    name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+?)(?:NoFrameskip)?-v[04])$", r"\1\2", game)
     known = {rom.replace("_", ""): rom for rom in roms.get_all_rom_ids()}
-    return known.get(name.replace("_", "").lower())
+    rom = known.get(name.replace("_", "").lower())
+    if rom in TWO_PLAYERS:
+        raise ConfigError(f"GAME={game} is a game for two players, and there is only one here")
+    return rom
 
 
 def sticky_probability(config: Config) -> float:
@@ -158,29 +162,29 @@ class AtariGames:
         space = self._vector.single_action_space
         assert isinstance(space, gymnasium.spaces.Discrete)
         self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=int(space.n))
+        self._lives_end_episodes = config.episodic_life
         self._scores = Scores(count)
-        self._frames = np.zeros(count, dtype=np.int64)
+        self._over = np.zeros(count, dtype=bool)
 
     def reset(self, seed: int) -> np.ndarray:
         observations: np.ndarray
-        observations, info = self._vector.reset(seed=seed)
-        self._frames = info["episode_frame_number"].astype(np.int64)
+        observations, _ = self._vector.reset(seed=seed)
+        self._scores = Scores(self.count)
+        self._over[:] = False
         return observations
 
     def step(self, actions: np.ndarray) -> Played:
         observations, rewards, terminated, truncated, info = self._vector.step(actions)
-        frames = info["episode_frame_number"].astype(np.int64)
-        # A lost life ends an episode but not the game: only where the emulator's count fell back was there a reset.
-        real = frames > self._frames
-        self._frames = frames
-        over = truncated | (terminated & (info["lives"] == 0))
+        real = ~self._over
+        # A lost life ends an episode but not the game, and the next step of that game is real.
+        self._over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
         return Played(
             observations=observations,
             rewards=rewards.astype(np.float32),
             terminated=terminated,
             truncated=truncated & ~terminated,
             real=real,
-            finished=self._scores.add(rewards, real, over),
+            finished=self._scores.add(rewards, real, self._over),
         )
 
     def close(self) -> None:
@@ -206,6 +210,7 @@ class GymGames:
 
     def reset(self, seed: int) -> np.ndarray:
         observations, _ = self._vector.reset(seed=seed)
+        self._scores = Scores(self.count)
         self._over[:] = False
         return self._encode(observations, np.ones(self.count, dtype=bool))
 
@@ -279,8 +284,12 @@ def area_weights(source: int, target: int) -> np.ndarray:
 
 def make_gym(game: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """One Gymnasium environment, or a sentence that says why not."""
+    if game.count(":") > 1:
+        raise ConfigError(f"GAME={game} has more than one colon: write module:Id")
     try:
-        env = gymnasium.make(game, render_mode=render_mode)
+        # Not every environment takes the argument, so it is only given where it is needed.
+        options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+        env = gymnasium.make(game, **options)
     except ModuleNotFoundError as error:
         raise ConfigError(f"GAME={game} cannot be made: {error}. Is its module importable from here?") from None
     except gymnasium.error.DependencyNotInstalled as error:

@@ -81,14 +81,15 @@ class Network:
 
     def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Policies (n, actions) and values (n) of observations (n, *frame, stack)."""
-        parameters = iter(self.unflatten(flat))
+        (first, first_bias), *rest = self.unflatten(flat)
+        if self.spec.is_image:
+            first = first * PIXEL_SCALE  # instead of a pass over the pixels
+        parameters = iter([(first, first_bias), *rest])
         x = observations.to(torch.float32)
         if self.convolutions:
             x = x.permute(0, 3, 1, 2)  # the shape that torch wants; in memory the channels stay last
             for conv in self.convolutions:
                 weight, bias = next(parameters)
-                if conv is self.convolutions[0]:
-                    weight = weight * PIXEL_SCALE  # instead of a pass over the pixels
                 x = functional.relu(functional.conv2d(x, weight.permute(0, 3, 1, 2), bias, conv.stride))
             x = x.permute(0, 2, 3, 1)
         x = x.flatten(1)

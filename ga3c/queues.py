@@ -52,12 +52,10 @@ class Queue(Generic[Item]):
 
     def put(self, items: Iterable[Item]) -> None:
         with self._changed:
-            before = len(self._items)
-            self._items.extend(items)
-            added = len(self._items) - before
-            self._waiting += sum(self._size(self._items[-1 - i]) for i in range(added))
-            if added:
-                self._changed.notify()
+            for item in items:
+                self._items.append(item)
+                self._waiting += self._size(item)
+            self._changed.notify()
 
     def wake(self) -> None:
         """Let the consumers look again: what held them back may be gone."""

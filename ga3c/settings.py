@@ -132,7 +132,7 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
         known = [choice for choice in limits["choices"] if choice]
         raise ConfigError(f"{key}={value} is unknown.{nearest(value, known)} It is one of: {', '.join(known)}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}={value} is not a finite number")
         if value < limits["low"] or value > limits["high"] or value <= limits["above"]:
             bounds = [
@@ -150,7 +150,7 @@ def _read_toml(cls: type, path: str) -> dict[str, Any]:
         table = tomllib.loads(Path(os.path.expanduser(path)).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"CONFIG={path} cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or no name of a file
         raise ConfigError(f"CONFIG={path} is not a TOML file: {error}") from None
     given = {}
     for key, value in table.items():

@@ -29,7 +29,7 @@ class Totals:
     experiences: int = 0  # trained on
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
-    lost_steps: int = 0  # thrown away: unfinished when an agent left, or still queued at the end
+    lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, or of a bad update
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
     agents_started: int = 0  # each gets a number, and with it seeds, that no other agent of the run had

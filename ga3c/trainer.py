@@ -101,7 +101,7 @@ class Trainer:
             [*(part.detach() for part in parts[0]), torch.linalg.vector_norm(gradient)]
         ).tolist()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._stats.add(bad_updates=1)
+            self._stats.add(bad_updates=1, lost_steps=len(batch.returns))
             self._bad_updates.bad(total, norm)
             return
         self._bad_updates.good()

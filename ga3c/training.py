@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class RunFailed(RuntimeError):
+    """A run ended by a failure: logged with its traceback, and saved as far as it came."""
+
+
 def train(config: Config) -> dict[str, Any]:
     """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
     with stop_requests() as interrupted:
@@ -118,8 +122,10 @@ class Training:
         finally:
             self._display.close()
             self._log.close()
-        if error is not None:
+        if isinstance(error, ConfigError):
             raise error
+        if error is not None:
+            raise RunFailed(str(error)) from error
         return summary
 
     def _start(self) -> None:

@@ -209,3 +209,17 @@ def test_a_config_is_frozen_and_replace_checks_again():
 def test_config_json_gives_the_same_settings_again():
     config = Config.from_words(["PRESET=paper", "VALUE_COST=0.25", "GAME=Breakout", "AGENTS=3", "MAX_STEPS=1e4"])
     assert Config.from_mapping(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_resumed_run_brings_its_settings_and_words_override_them(tmp_path):
+    before = Config.from_words(["GAME=Breakout", "T_MAX=7", "BETA=0.5", "RUN=somewhere"])
+    (tmp_path / "config.json").write_text(json.dumps({**before.to_dict(), "a_setting_of_another_version": 1}))
+    config = Config.from_words([f"RESUME={tmp_path}", "BETA=0.25"])
+    assert (config.game, config.t_max, config.beta) == ("Breakout", 7, 0.25)
+    assert config.run == str(tmp_path)  # it goes on writing there
+
+
+def test_resuming_what_is_no_run_is_refused(tmp_path):
+    assert "RESUME" in refused(f"RESUME={tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    assert "RESUME" in refused(f"RESUME={tmp_path}")
