@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import ROOT, finish, rows_of, run, start
 from waiting import wait_until
 
 import ga3c
 from ga3c.checkpoint import load_checkpoint, newest_checkpoint
 
-ROOT = Path(__file__).parent.parent
 QUICK = [
     "GAME=CartPole-v1",
     "AGENTS=2",
@@ -32,35 +32,8 @@ SUMMARY_KEYS = {
 }
 
 
-def start(cwd, *words, **options):
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}", **options.pop("env", {})}
-    return subprocess.Popen(
-        [sys.executable, "-m", "ga3c", *words],
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **options,
-    )
-
-
-def finish(process, seconds=60):
-    output, _ = process.communicate(timeout=seconds)
-    return process.returncode, output
-
-
-def run(cwd, *words, seconds=60):
-    return finish(start(cwd, *words), seconds)
-
-
 def summary_of(path):
     return json.loads((path / "summary.json").read_text())
-
-
-def rows_of(path):
-    metrics = path / "metrics.jsonl"
-    return [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
 
 
 def children_of(pid):

@@ -1,0 +1,35 @@
+"""Runs of the command line in tests: as a process of their own, as a user starts them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def start(cwd, *words):
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "ga3c", *words],
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process, seconds=60):
+    output, _ = process.communicate(timeout=seconds)
+    return process.returncode, output
+
+
+def run(cwd, *words, seconds=60):
+    return finish(start(cwd, *words), seconds)
+
+
+def rows_of(path):
+    metrics = path / "metrics.jsonl"
+    return [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
