@@ -38,6 +38,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rmsprop_epsilon": 0.1,
         "rmsprop_initial": 1.0,
         "max_lag": 0,
+        "normalize": False,
         "init": "paper",
         "network": "small",
         "sticky": 0.0,
@@ -77,23 +78,26 @@ class Config:
     serial: bool = setting(False, "everything in one thread, the same bits for the same SEED")
 
     # The algorithm
-    t_max: int = setting(5, "steps of an experience, at most", low=1, high=1024)
-    min_batch: int = setting(40, "samples that a training batch has at least", low=1)
+    t_max: int = setting(20, "steps of an experience, at most", low=1, high=1024)
+    min_batch: int = setting(160, "samples that a training batch has at least", low=1)
     discount: float = setting(0.99, "discount γ of future rewards", low=0, high=1)
-    learning_rate: float = setting(3e-4, "step size η", above=0)
+    learning_rate: float = setting(7e-4, "step size η", above=0)
     learning_rate_end: float | None = setting(None, "η at MAX_STEPS, reached linearly; auto: constant", low=0)
     beta: float = setting(0.01, "weight β of the entropy", low=0)
     beta_end: float | None = setting(None, "β at MAX_STEPS, reached linearly; auto: constant", low=0)
     log_epsilon: float = setting(1e-6, "ε inside the logarithms of policy and entropy", low=0)
-    value_cost: float = setting(0.5, "factor of (R − V)² in the loss", low=0)
+    value_cost: float = setting(0.25, "factor of (R − V)² in the loss", low=0)
     grad_clip: float = setting(0.0, "largest norm of a gradient; 0: not clipped", low=0)
     rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square", low=0, high=1)
-    rmsprop_epsilon: float = setting(0.1, "ε of RMSProp, inside the root", above=0)
-    rmsprop_initial: float = setting(0.0, "RMSProp's mean square at the start", low=0)
+    rmsprop_epsilon: float = setting(1e-6, "ε of RMSProp, inside the root", above=0)
+    rmsprop_initial: float = setting(1.0, "RMSProp's mean square at the start", low=0)
 
     # The model
     network: str = setting("auto", "network; auto: small for images, mlp for vectors", choices=NETWORKS)
     hidden: int = setting(256, "units of the fully connected layers", low=1)
+    normalize: bool = setting(
+        True, "centre and scale each pixel by its mean and deviation over the first 20,000 frames"
+    )
     init: str = setting("orthogonal", "first weights", choices=("orthogonal", "paper"))
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")
     torch_threads: int | None = setting(None, "torch threads of each predictor and trainer; auto: 1 on a CPU", low=1)

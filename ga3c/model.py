@@ -1,6 +1,6 @@
 """The networks and the one model that predictors and trainers share.
 
-All weights are one flat vector, and each version of it is immutable: an update writes the next version and swaps the
+All that a version consists of is one flat vector, and it is immutable: an update writes the next version and swaps the
 reference. So a prediction or a gradient uses exactly one version, whatever other threads do meanwhile.
 """
 
@@ -22,6 +22,9 @@ from ga3c.envs import EnvSpec, network_name
 from ga3c.settings import ConfigError
 
 PIXEL_SCALE = 1.0 / 255.0
+PIXEL_DEVIATION = 5.0  # a pixel that hardly ever changes counts as one with this deviation, of 255
+PIXEL_LIMIT = 5.0  # deviations beyond this are cut
+MEASURED_FRAMES = 20_000  # after which mean and deviation of the pixels stay as they are
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,14 @@ class Linear:
 class Network:
     """Hidden layers, each with a rectifier, and two heads: softmax policy and linear value.
 
-    It holds no weights: ``forward`` takes the flat vector.
+    It holds no weights: ``forward`` takes the flat vector. With ``normalize``, mean and scale of each pixel stand at
+    the end of it; they are constants of a version, so their gradient is 0.
     """
 
-    def __init__(self, name: str, spec: EnvSpec, convolutions: list[Conv], hidden: list[int]) -> None:
+    def __init__(self, name: str, spec: EnvSpec, convolutions: list[Conv], hidden: list[int], normalize: bool) -> None:
         self.name = name
         self.spec = spec
+        self.normalize = normalize
         self.convolutions = convolutions
         side, features = spec.frame[0], math.prod(spec.observation)
         for conv in convolutions:
@@ -69,23 +74,35 @@ class Network:
         self.value = Linear(features, 1)
         self.layers: list[Conv | Linear] = [*convolutions, *self.linears, self.policy, self.value]
         self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
+        self.weights = sum(self._sizes)
+        self.pixels = math.prod(spec.frame) if normalize else 0
 
     @property
     def size(self) -> int:
-        return sum(self._sizes)
+        """Numbers in the flat vector."""
+        return self.weights + 2 * self.pixels
 
     def unflatten(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """(weight, bias) of each layer as views of the flat vector."""
-        parts = iter(torch.split(flat, self._sizes))
+        parts = iter(torch.split(flat[: self.weights], self._sizes))
         return [(next(parts).view(layer.shape), next(parts)) for layer in self.layers]
+
+    def _input(self, flat: Tensor, observations: Tensor) -> Tensor:
+        """Observations as the first layer takes them."""
+        x = observations.to(torch.float32)
+        if self.normalize:
+            # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
+            mean, scale = flat.detach()[self.weights :].view(2, *self.spec.frame, 1).expand(-1, -1, -1, self.spec.stack)
+            x.sub_(mean.contiguous()).mul_(scale.contiguous()).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
+        return x
 
     def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Policies (n, actions) and values (n) of observations (n, *frame, stack)."""
         (first, first_bias), *rest = self.unflatten(flat)
-        if self.spec.is_image:
+        if self.spec.is_image and not self.normalize:
             first = first * PIXEL_SCALE  # instead of a pass over the pixels
         parameters = iter([(first, first_bias), *rest])
-        x = observations.to(torch.float32)
+        x = self._input(flat, observations)
         if self.convolutions:
             x = x.permute(0, 3, 1, 2)  # the shape that torch wants; in memory the channels stay last
             for conv in self.convolutions:
@@ -113,17 +130,21 @@ class Network:
                 matrix = torch.empty(layer.outputs, inputs)
                 torch.nn.init.orthogonal_(matrix, gain, generator=generator)
                 weight.copy_(matrix.view(layer.shape))
+        flat[self.weights + self.pixels :] = PIXEL_SCALE  # with a mean of 0: the plain pixels, until they are measured
         return flat
 
 
-def make_network(name: str, spec: EnvSpec, hidden: int) -> Network:
-    """The network of this name (``auto`` has been decided before)."""
-    if name == "mlp":
-        return Network(name, spec, [], [hidden, hidden])
+def make_network(name: str, spec: EnvSpec, hidden: int, normalize: bool = False) -> Network:
+    """The network of this name (``auto`` has been decided before); only images are normalized."""
+    convolutions: list[Conv] = []
     if name == "small":
-        return Network(name, spec, [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)], [hidden])
-    stride = int(name.removeprefix("large-"))
-    return Network(name, spec, [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)], [hidden])
+        convolutions = [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)]
+    elif name != "mlp":
+        stride = int(name.removeprefix("large-"))
+        convolutions = [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]
+    return Network(
+        name, spec, convolutions, [hidden] if convolutions else [hidden, hidden], normalize and spec.is_image
+    )
 
 
 def pick_device(name: str) -> torch.device:
@@ -147,6 +168,42 @@ class Version(NamedTuple):
     weights: Tensor
 
 
+class PixelStatistics:
+    """Mean and deviation of each pixel over the first frames that were trained on (Chan's parallel formula)."""
+
+    def __init__(self, pixels: int, device: torch.device) -> None:
+        self._count = 0
+        self._mean = torch.zeros(pixels, device=device)
+        self._squares = torch.zeros(pixels, device=device)  # summed squares of the differences from the mean
+
+    @property
+    def complete(self) -> bool:
+        return self._count >= MEASURED_FRAMES
+
+    def add(self, frames: Tensor) -> None:
+        frames = frames.flatten(1).to(torch.float32)
+        count, mean = len(frames), frames.mean(dim=0)
+        squares = (frames - mean).square().sum(dim=0)
+        total = self._count + count
+        change = mean - self._mean
+        self._mean += change * (count / total)
+        self._squares += squares + change.square() * (self._count * count / total)
+        self._count = total
+
+    def constants(self) -> Tensor:
+        """Mean and scale of each pixel. One that never changed keeps the plain scale: its next change is no wonder."""
+        deviation = (self._squares / max(self._count, 1)).sqrt()
+        scale = torch.where(deviation > 0, 1 / deviation.clamp_min(PIXEL_DEVIATION), PIXEL_SCALE)
+        return torch.cat([self._mean, scale])
+
+    def state(self) -> np.ndarray:
+        return torch.cat([torch.tensor([float(self._count)]), self._mean.cpu(), self._squares.cpu()]).numpy()
+
+    def load(self, state: np.ndarray) -> None:
+        self._count = int(state[0])
+        self._mean, self._squares = torch.tensor(state[1:], device=self._mean.device).chunk(2)
+
+
 class Prediction(NamedTuple):
     version: int
     policies: np.ndarray
@@ -157,13 +214,14 @@ class Model:
     """The shared model: predictions from the newest version, updates that each make the next one."""
 
     def __init__(self, config: Config, spec: EnvSpec) -> None:
-        self.network = make_network(network_name(config, spec), spec, config.hidden)
+        self.network = make_network(network_name(config, spec), spec, config.hidden, config.normalize)
         self.device = pick_device(config.device)
         self._decay = config.rmsprop_decay
         self._epsilon = config.rmsprop_epsilon
         self._update = threading.Lock()
         self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
         self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
+        self._pixels = PixelStatistics(self.network.pixels, self.device)
 
     @property
     def version(self) -> Version:
@@ -183,13 +241,21 @@ class Model:
         (gradient,) = torch.autograd.grad(loss(leaf), leaf)
         return number, gradient
 
+    @property
+    def measures_pixels(self) -> bool:
+        """Whether ``apply`` still wants the frames of the batch."""
+        return self.network.normalize and not self._pixels.complete
+
     @torch.no_grad()
-    def apply(self, gradient: Tensor, learning_rate: float) -> int:
+    def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
         """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε). Returns the new version."""
         with self._update:
             self._mean_square.mul_(self._decay).addcmul_(gradient, gradient, value=1 - self._decay)
             root = torch.add(self._mean_square, self._epsilon).sqrt_()
             weights = torch.addcdiv(self._version.weights, gradient, root, value=-learning_rate)
+            if frames is not None:
+                self._pixels.add(frames)
+                weights[self.network.weights :] = self._pixels.constants()
             self._version = Version(self._version.number + 1, weights)
             return self._version.number
 
@@ -198,12 +264,15 @@ class Model:
         with self._update:
             number, weights = self._version
             mean_square = self._mean_square.cpu().clone()  # updated in place, unlike the weights
-        return number, {"weights": weights.cpu().numpy(), "mean_square": mean_square.numpy()}
+            pixels = self._pixels.state()
+        return number, {"weights": weights.cpu().numpy(), "mean_square": mean_square.numpy(), "pixels": pixels}
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
-        for name in ("weights", "mean_square"):
-            if name not in arrays or arrays[name].shape != (self.network.size,):
+        sizes = {"weights": self.network.size, "mean_square": self.network.size, "pixels": 2 * self.network.pixels + 1}
+        for name, size in sizes.items():
+            if name not in arrays or arrays[name].shape != (size,):
                 raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
         with self._update:
             self._version = Version(number, torch.tensor(arrays["weights"], device=self.device))
             self._mean_square = torch.tensor(arrays["mean_square"], device=self.device)
+            self._pixels.load(arrays["pixels"])

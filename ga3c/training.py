@@ -144,7 +144,7 @@ class Training:
         self._first = self._window = self._stats.snapshot()
         model = self._learner.model
         log.info(
-            "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.size
+            "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.weights
         )
         log.info("the run is in %s", self._directory.path)
 
@@ -267,7 +267,7 @@ class Training:
         arrays, state = load_checkpoint(path)
         if _same_game(state["game"]) != _same_game(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
-        for name in ("network", "hidden"):
+        for name in ("network", "hidden", "normalize"):
             saved, wanted = state["config"][name], getattr(self._config, name)
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")

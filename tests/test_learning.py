@@ -12,8 +12,8 @@ from waiting import wait_until
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (["GAME=CartPole-v1", "AGENTS=2", "LEARNING_RATE=1e-3"], 195.0),
-        (["GAME=catch:Catch-v0", "ENVS_PER_AGENT=16"], 0.8),
+        (["GAME=CartPole-v1", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"], 195.0),
+        (["GAME=catch:Catch-v0", "ENVS_PER_AGENT=16", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"], 0.8),
     ],
     ids=["CartPole", "pixels"],
 )

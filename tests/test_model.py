@@ -24,7 +24,7 @@ NETWORKS = {
 
 
 def make_model(spec, **settings):
-    return Model(Config(**{"game": "Pong", "device": "cpu", **settings}), spec)
+    return Model(Config(**{"game": "Pong", "device": "cpu", "normalize": False, **settings}), spec)
 
 
 def some_observations(spec, count, seed=0):
