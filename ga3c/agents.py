@@ -80,14 +80,15 @@ class Agents:
             self._start()
         staying = [number for number, agent in self._agents.items() if agent.leaving_since is None]
         for number in staying[self.wanted :]:
-            self._exchange.stop_agent(number)
-            self._agents[number].leaving_since = now
+            self._ask_to_leave(number, now)
 
     def stop(self, seconds: float) -> None:
         """End all agents, politely at first."""
         self.wanted = 0
-        until = time.monotonic() + seconds
-        self.tend()
+        now = time.monotonic()
+        until = now + seconds
+        for number in self._agents:  # before any is looked at: one that is dead already is no reason to fail any more
+            self._ask_to_leave(number, now)
         while self._agents and time.monotonic() < until:
             multiprocessing.connection.wait([agent.process.sentinel for agent in self._agents.values()], timeout=0.05)
             self.tend()
@@ -97,6 +98,10 @@ class Agents:
             agent.process.join(1.0)
             self._stats.add(lost_steps=self._exchange.dismiss(number))
         self._agents.clear()
+
+    def _ask_to_leave(self, number: int, now: float) -> None:
+        self._exchange.stop_agent(number)
+        self._agents[number].leaving_since = now
 
     def _start(self) -> None:
         number = self._stats.totals.agents_started

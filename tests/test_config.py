@@ -16,12 +16,12 @@ def refused(*words):
     return str(caught.value)
 
 
-def test_defaults_are_the_papers_algorithm():
-    config = Config()
+def test_the_paper_preset_is_the_papers_algorithm():
+    config = Config.from_words(["PRESET=paper"])
     assert (config.t_max, config.discount, config.beta, config.log_epsilon) == (5, 0.99, 0.01, 1e-6)
     assert (config.learning_rate, config.rmsprop_decay, config.rmsprop_epsilon) == (3e-4, 0.99, 0.1)
-    assert (config.reward_clip, config.grad_clip) == (1.0, 0.0)
-    assert (config.value_cost, config.rmsprop_initial) == (0.5, 0.0)
+    assert (config.reward_clip, config.grad_clip, config.min_batch) == (1.0, 0.0, 1)
+    assert (config.value_cost, config.rmsprop_initial, config.normalize) == (1.0, 1.0, False)
 
 
 def test_every_setting_has_help_and_a_row_in_the_table():

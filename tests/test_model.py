@@ -106,7 +106,7 @@ def test_forward_is_that_of_torchs_own_layers(name):
     spec = CARTPOLE if name == "mlp" else ATARI
     model = make_model(spec, network=name, init="paper", seed=1)
     weights = 2 * model.version.weights.numpy()  # larger, so that outputs depend on the observation
-    model.load(0, {"weights": weights, "mean_square": np.zeros_like(weights)})
+    model.load(0, {"weights": weights, "mean_square": np.zeros_like(weights), "pixels": np.zeros(1, np.float32)})
     observations = some_observations(spec, 3)
     policies, values = plain_network(name, model.network, model.version.weights)(
         observations.movedim(-1, 1).to(torch.float32)
@@ -332,3 +332,69 @@ def test_a_state_of_another_network_is_refused():
     number, arrays = make_model(CARTPOLE).state()
     with pytest.raises(ConfigError, match="do not fit"):
         make_model(CARTPOLE, hidden=10).load(number, arrays)
+
+
+# Normalized pixels
+
+
+def small_images(count, low, high, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).integers(low, high, (count, 84, 84), dtype=np.uint8))
+
+
+def test_pixels_are_plain_until_they_are_measured():
+    observations = some_observations(ATARI, 2)
+    plain, normalizing = (make_model(ATARI, seed=1, normalize=on).predict(observations) for on in (False, True))
+    np.testing.assert_allclose(normalizing.policies, plain.policies, atol=1e-6)
+    np.testing.assert_allclose(normalizing.values, plain.values, atol=1e-5)
+
+
+def test_pixels_are_centred_and_scaled_by_what_was_trained_on():
+    model = make_model(ATARI, normalize=True)
+    frames = small_images(30, 0, 200)
+    frames[:, 0, 0] = 77  # never changes
+    frames[:, 0, 1] = torch.tensor([100, 102] * 15)  # hardly changes: a deviation of 1 counts as one of 5
+    before = model.version
+    no_gradient = torch.zeros(model.network.size)
+    model.apply(no_gradient, 0.1, frames[:10])
+    model.apply(no_gradient, 0.1, frames[10:])
+    mean, scale = model.version.weights[model.network.weights :].view(2, 84, 84)
+    everything = frames.double()
+    torch.testing.assert_close(mean.double(), everything.mean(dim=0), atol=1e-3, rtol=1e-5)
+    deviation = everything.std(dim=0, correction=0)
+    torch.testing.assert_close(scale[1:].double(), 1 / deviation[1:], atol=1e-5, rtol=1e-4)
+    assert scale[0, 0] == pytest.approx(1 / 255)
+    assert scale[0, 1] == pytest.approx(1 / 5)
+    # The layers' weights and the versions before are as they were.
+    assert torch.equal(model.version.weights[: model.network.weights], before.weights[: model.network.weights])
+    assert before.weights[model.network.weights] == 0
+    # What the first layer sees: (x − mean)·scale, at most 5 either way.
+    observation = torch.full((1, 84, 84, 4), 255, dtype=torch.uint8)
+    seen = model.network._input(model.version.weights, observation)
+    torch.testing.assert_close(seen[0, 1:, :, 2], (255 - mean[1:]) * scale[1:])
+    assert seen[0, 0, 1, 0] == 5
+
+
+def test_the_constants_have_no_gradient_and_their_measuring_ends():
+    model = make_model(ATARI, normalize=True)
+    observations = some_observations(ATARI, 2)
+    _, gradient = model.gradient(lambda weights: model.network.forward(weights, observations)[1].sum())
+    assert gradient[: model.network.weights].abs().max() > 0
+    assert not gradient[model.network.weights :].any()
+    assert model.measures_pixels
+    frames = small_images(1, 0, 255).expand(20_000, 84, 84)
+    model.apply(gradient, 0.1, frames[:10_000])
+    assert model.measures_pixels
+    model.apply(gradient, 0.1, frames[10_000:])
+    assert not model.measures_pixels
+    assert not make_model(CARTPOLE, normalize=True).measures_pixels
+
+
+def test_the_measured_pixels_are_part_of_a_checkpoint():
+    model = make_model(ATARI, normalize=True)
+    model.apply(torch.zeros(model.network.size), 0.1, small_images(5, 0, 255))
+    number, arrays = model.state()
+    other = make_model(ATARI, normalize=True, seed=9)
+    other.load(number, arrays)
+    for one in (model, other):
+        one.apply(torch.ones(one.network.size), 0.1, small_images(7, 100, 255, seed=1))
+    assert torch.equal(model.version.weights, other.version.weights)

@@ -103,10 +103,10 @@ def test_a_killed_agent_is_replaced(start):
     assert "killed by signal 9" in run.log_path.read_text()
 
 
-def test_agents_end_with_their_server(start):
-    run = start()
+def test_an_agent_leaves_at_sigterm(start):
+    run = start(agents=1)
     run.wait_until(lambda: run.stats.totals.steps > 0)
-    process = next(iter(run.processes().values()))
+    (process,) = run.processes().values()
     os.kill(process.pid, signal.SIGTERM)
     process.join(5)
     assert process.exitcode == 0

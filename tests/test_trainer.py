@@ -49,8 +49,8 @@ class RecordingModel(Model):
         self.gradients.append((version, gradient.clone()))
         return version, gradient
 
-    def apply(self, gradient, learning_rate):
-        number = super().apply(gradient, learning_rate)
+    def apply(self, gradient, learning_rate, frames=None):
+        number = super().apply(gradient, learning_rate, frames)
         assert number not in self.applied
         self.applied[number] = (gradient.clone(), learning_rate)
         return number
@@ -60,7 +60,8 @@ class Bench:
     """A trainer with all that it needs."""
 
     def __init__(self, **settings):
-        self.config = Config(**{"game": "CartPole-v1", "device": "cpu", "hidden": 16, "init": "paper", **settings})
+        base = {"game": "CartPole-v1", "device": "cpu", "hidden": 16, "preset": "paper"}
+        self.config = Config.from_mapping({**base, "network": "auto", "value_cost": 0.5, "max_lag": 100, **settings})
         self.model = RecordingModel(self.config, SPEC)
         self.stats = Stats()
         self.bad_updates = BadUpdates()
