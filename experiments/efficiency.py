@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.connection
-import os
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ga3c.checkpoint import write_atomically
-from ga3c.config import Config
+from ga3c.config import Config, available_cores
 from ga3c.settings import ConfigError, check, read_words, setting
 
 CEILING_ENVS = (8, 16, 32)
@@ -57,10 +56,6 @@ class Rates:
     @property
     def balanced(self) -> bool:
         return abs(self.trained_per_second - self.pps) <= 0.05 * self.pps
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lone_worker(options: Options, envs: int, seed: int, link: multiprocessing.connection.Connection) -> None:
@@ -113,7 +108,7 @@ def measure_ceiling(options: Options, envs: int) -> Rates:
     """The summed rates of one lone worker per core."""
     spawn = multiprocessing.get_context("spawn")
     links = []
-    for seed in range(cores()):
+    for seed in range(available_cores()):
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=lone_worker, args=(options, envs, seed, theirs), daemon=True)
         process.start()
@@ -225,7 +220,7 @@ def summarise(
         "best": {key: best[key] for key in ("agents", "envs_per_agent", "pps")} if best else None,
         "ceilings": {str(envs): [asdict(rates) for rates in measured] for envs, measured in ceilings.items()},
         "servers": rows,
-        "cores": cores(),
+        "cores": available_cores(),
         "options": asdict(options),
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -167,3 +168,8 @@ def _settings_of_run(path: str) -> dict[str, Any]:
         raise ConfigError(f"RESUME={path} is not a run directory: {file} cannot be read ({error})") from None
     known = {field.name for field in dataclasses.fields(Config)}
     return {name: value for name, value in settings.items() if name in known} | {"run": path}
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,7 +16,7 @@ import numpy as np
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.spaces.utils import flatten
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ga3c.config import Config
 from ga3c.settings import ConfigError
@@ -133,11 +133,46 @@ class Scores:
         return finished
 
 
-class AtariGames:
+class VectorGames:
+    """What K environments on a Gymnasium vector environment with next-step resets have in common."""
+
+    _vector: VectorEnv[Any, Any, Any]
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._begin()
+
+    def _begin(self) -> None:
+        self._scores = Scores(self.count)
+        self._over = np.zeros(self.count, dtype=bool)  # the next step only resets
+
+    def _played(
+        self,
+        observations: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        over: np.ndarray,
+    ) -> Played:
+        real, self._over = ~self._over, over
+        return Played(
+            observations=observations,
+            rewards=rewards.astype(np.float32),
+            terminated=terminated,
+            truncated=truncated & ~terminated,
+            real=real,
+            finished=self._scores.add(rewards, real, over),
+        )
+
+    def close(self) -> None:
+        self._vector.close()
+
+
+class AtariGames(VectorGames):
     """K games on ale-py's vector environment, every setting of the emulator passed on purpose."""
 
     def __init__(self, config: Config, rom: str, count: int) -> None:
-        self.count = count
+        super().__init__(count)
         self._vector = AtariVectorEnv(
             rom,
             count,
@@ -163,39 +198,27 @@ class AtariGames:
         assert isinstance(space, gymnasium.spaces.Discrete)
         self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=int(space.n))
         self._lives_end_episodes = config.episodic_life
-        self._scores = Scores(count)
-        self._over = np.zeros(count, dtype=bool)
 
     def reset(self, seed: int) -> np.ndarray:
         observations: np.ndarray
         observations, _ = self._vector.reset(seed=seed)
-        self._scores = Scores(self.count)
-        self._over[:] = False
+        self._begin()
         return observations
 
     def step(self, actions: np.ndarray) -> Played:
         observations, rewards, terminated, truncated, info = self._vector.step(actions)
-        real = ~self._over
         # A lost life ends an episode but not the game, and the next step of that game is real.
-        self._over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
-        return Played(
-            observations=observations,
-            rewards=rewards.astype(np.float32),
-            terminated=terminated,
-            truncated=truncated & ~terminated,
-            real=real,
-            finished=self._scores.add(rewards, real, self._over),
-        )
-
-    def close(self) -> None:
-        self._vector.close()
+        over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
+        return self._played(observations, rewards, terminated, truncated, over)
 
 
-class GymGames:
+class GymGames(VectorGames):
     """K environments of any Gymnasium id with a discrete action space."""
 
+    _vector: SyncVectorEnv
+
     def __init__(self, config: Config, count: int, render_mode: str | None = None) -> None:
-        self.count = count
+        super().__init__(count)
         self._vector = SyncVectorEnv(
             [lambda: make_gym(config.game, render_mode) for _ in range(count)],
             autoreset_mode=AutoresetMode.NEXT_STEP,
@@ -205,30 +228,16 @@ class GymGames:
         self._first_action = int(space.start)
         self._encode = Preprocess(self._vector.single_observation_space, count)
         self.spec = self._encode.spec(int(space.n))
-        self._scores = Scores(count)
-        self._over = np.zeros(count, dtype=bool)
 
     def reset(self, seed: int) -> np.ndarray:
         observations, _ = self._vector.reset(seed=seed)
-        self._scores = Scores(self.count)
-        self._over[:] = False
+        self._begin()
         return self._encode(observations, np.ones(self.count, dtype=bool))
 
     def step(self, actions: np.ndarray) -> Played:
         observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
-        real = ~self._over
-        self._over = terminated | truncated
-        return Played(
-            observations=self._encode(observations, ~real),
-            rewards=rewards.astype(np.float32),
-            terminated=terminated,
-            truncated=truncated & ~terminated,
-            real=real,
-            finished=self._scores.add(rewards, real, self._over),
-        )
-
-    def close(self) -> None:
-        self._vector.close()
+        observations = self._encode(observations, first=self._over)
+        return self._played(observations, rewards, terminated, truncated, terminated | truncated)
 
 
 class Preprocess:

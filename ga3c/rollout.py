@@ -20,7 +20,7 @@ class Experience:
     env: int  # number of the environment within its agent
     first_step: int  # number of the first step within its environment
     version: int  # of the model that chose the first, and so the oldest, action
-    frames: np.ndarray  # (stack − 1 + steps, *frame)
+    frames: np.ndarray  # (stack − 1 + steps, *frame), or one more: the observation that the last step reached
     actions: np.ndarray  # (steps,) int32
     returns: np.ndarray  # (steps,) float32
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ga3c import wire
 from ga3c.agents import Agents
-from ga3c.config import Config
+from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec
 from ga3c.exchange import Exchange
 from ga3c.queues import Consumer, Queue
@@ -89,7 +89,6 @@ class Server:
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
         self._agents = Agents(config, self._exchange, stats, self._run_id, log_queue)
-        self._agents.wanted = config.agents or 1
 
     @property
     def setting(self) -> dict[str, int]:
@@ -101,14 +100,15 @@ class Server:
         }
 
     def start_agents(self) -> None:
-        """Start the agents, which takes them a moment; meanwhile the model can be made."""
+        """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
         self._exchange_worker.start()
+        self._agents.wanted = min(self._config.agents or 1, max(1, available_cores() - 1))
         self._agents.tend()
 
     def start(self, learner: Learner) -> None:
-        """Start to predict and to train."""
+        """Start to predict and to train, with all agents."""
         self._learner = learner
-        self.resize(predictors=self._config.predictors, trainers=self._config.trainers)
+        self.resize(agents=self._config.agents, predictors=self._config.predictors, trainers=self._config.trainers)
 
     def resize(self, *, agents: int | None = None, predictors: int | None = None, trainers: int | None = None) -> None:
         """Change NA, NP and NT of the running server: agents follow within a second, threads after their batch."""

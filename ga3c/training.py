@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint, save_checkpoint
-from ga3c.config import Config
+from ga3c.config import Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
 from ga3c.logs import SHORT, RunLog
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from ga3c.serial import SerialServer
 
 log = logging.getLogger(__name__)
+
+RATES = ("pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "lag_mean")  # of the whole session
+SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
 
 class RunFailed(RuntimeError):
@@ -73,8 +75,7 @@ def probe(config: Config) -> EnvSpec:
 def resolve(config: Config, spec: EnvSpec) -> Config:
     """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
     atari = find_rom(config.game) is not None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    agents = config.agents or max(2, cores + 1)
+    agents = config.agents or available_cores() + 1
     envs = config.envs_per_agent or (16 if atari else 4)
     experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
     return config.replace(
@@ -97,22 +98,22 @@ class Training:
         self._interrupted = interrupted
         self._saved_version = -1
         self._arrays, self._state = self._read_resumed()
+        if self._state:
+            self._stats.load(self._state["stats"])
         self._directory = RunDirectory(Path(config.run), config)
         self._display: Display = make_display(config, config.run, sys.stderr)
         self._log = RunLog(
             self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
         )
-        self._learner: Learner
-        self._server: Server | SerialServer
-        self._playing = False
-        self._first: Snapshot  # when play began
-        self._window: Snapshot  # when the window of the next line began
+        self._learner: Learner | None = None
+        self._server: Server | SerialServer | None = None
+        self._first: Snapshot = self._stats.snapshot()  # when play began
+        self._window = self._first  # when the window of the next line began
 
     def run(self) -> dict[str, Any]:
         reason, error = "", None
         try:
-            self._start()
-            reason = self._loop()
+            reason = self._loop(*self._start())
         except Exception as caught:
             reason, error = f"failed: {caught}", caught
             if not isinstance(caught, ConfigError):  # wrong words need no traceback
@@ -128,25 +129,25 @@ class Training:
             raise RunFailed(str(error)) from error
         return summary
 
-    def _start(self) -> None:
+    def _start(self) -> tuple[Server | SerialServer, Learner]:
         config = self._config
         if config.serial:
             from ga3c.serial import SerialServer
 
-            self._learner = self._make_learner()
-            self._server = SerialServer(config, self._spec, self._learner, self._stats)
-            self._server.start()
+            self._learner = learner = self._make_learner()
+            self._server = serial = SerialServer(config, self._spec, learner, self._stats)
+            serial.start()
         else:
             self._server = server = Server(config, self._spec, self._stats, self._log.queue)
             server.start_agents()
-            self._learner = self._make_learner()
-            server.start(self._learner)
-        self._first = self._window = self._stats.snapshot()
-        model = self._learner.model
+            self._learner = learner = self._make_learner()
+            server.start(learner)
+        model = learner.model
         log.info(
             "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.weights
         )
         log.info("the run is in %s", self._directory.path)
+        return self._server, learner
 
     def _make_learner(self) -> Learner:
         from ga3c.learner import Learner
@@ -154,27 +155,26 @@ class Training:
         learner = Learner(self._config, self._spec, self._stats)
         if self._state:
             learner.model.load(self._state["updates"], self._arrays)
-            self._stats.load(self._state["stats"])
             log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
         return learner
 
-    def _loop(self) -> str:
+    def _loop(self, server: Server | SerialServer, learner: Learner) -> str:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
-        steps_before = self._stats.totals.steps
+        playing, before = False, self._stats.totals.predictions
         while not (reason := self._reason_to_stop()):
-            self._server.wait(0.05)
+            server.wait(0.05)
             now = time.monotonic()
-            if not self._playing and self._stats.totals.steps > steps_before:
-                self._playing = True
+            if not playing and self._stats.totals.predictions > before:
+                playing = True
                 self._first = self._window = self._stats.snapshot()  # rates leave out the start
-                log.info("first steps after %.1f s", self._stats.session_seconds)
+                log.info("first prediction after %.1f s", self._stats.session_seconds)
             if now >= next_log:
-                self._log_window()
+                self._log_window(server)
                 next_log = max(next_log + self._config.log_seconds, now)
             if now >= next_save:
-                self._save()
+                self._save(learner)
                 next_save = now + self._config.checkpoint_seconds
         return reason
 
@@ -190,10 +190,10 @@ class Training:
             return "max_seconds"
         return ""
 
-    def _log_window(self) -> None:
+    def _log_window(self, server: Server | SerialServer) -> None:
         now = self._stats.snapshot()
         last = self._stats.scores[-1] if self._stats.scores else None
-        row = window_row(self._window, now, self._server.setting, last, self._stats.score)
+        row = window_row(self._window, now, server.setting, last, self._stats.score)
         self._window = now
         self._display.update(row)
         self._directory.add_metrics(row)
@@ -201,26 +201,22 @@ class Training:
 
     def _end(self, reason: str) -> dict[str, Any]:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
-        rates: dict[str, Any] = {}
-        if hasattr(self, "_first"):
-            self._log_window()
-            rates = self._rates()
-        if hasattr(self, "_server"):
+        rates: dict[str, Any] = dict.fromkeys(RATES, 0)
+        if self._server is not None:
+            if self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
+                self._log_window(self._server)
+            # Taken before the stop, which is no part of what is measured.
+            row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)
+            rates = {key: row[key] for key in RATES}
             self._server.stop()
         self._directory.add_games(self._stats.take_games())
-        if hasattr(self, "_learner"):
-            self._save()
+        if self._learner is not None:
+            self._save(self._learner)
         summary = self._summary(rates, reason)
         self._directory.write_summary(summary)
         self._directory.close()
         log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
         return summary
-
-    def _rates(self) -> dict[str, Any]:
-        """What is measured over the whole session, taken before the stop, which is no part of it."""
-        row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)
-        keys = ("pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "lag_mean")
-        return {key: row[key] for key in keys}
 
     def _summary(self, rates: dict[str, Any], reason: str) -> dict[str, Any]:
         totals = self._stats.totals
@@ -240,8 +236,8 @@ class Training:
             "exit_reason": reason,
         }
 
-    def _save(self) -> None:
-        version, arrays = self._learner.model.state()
+    def _save(self, learner: Learner) -> None:
+        version, arrays = learner.model.state()
         if version == self._saved_version:
             return
         stats = self._stats.state()

@@ -1,13 +1,14 @@
 """Messages between agents and server: fixed binary layouts, checked on the way in. No pickle, ever.
 
 A message has two parts: a head (a fixed header, then the small fields of its kind) and a body (observations or frames;
-empty for most kinds). All numbers are little-endian.
+empty for most kinds). All numbers are little-endian. The frames of n steps are stack − 1 + n, and one more where the
+observation that the last step reached is sent along.
 
 | kind | from | head after the header | body |
 |---|---|---|---|
 | REQUEST | agent | observations, steps played to reach them | observations (n, stack, *frame) |
 | REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
-| EXPERIENCE | agent | environment, first step, steps; actions (n) i4, returns (n) f4 | frames (stack − 1 + n, *frame) |
+| EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
 """
@@ -28,7 +29,7 @@ LAYOUT = 1  # raised when a layout changes, so that an agent of another version 
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
-EXPERIENCE = struct.Struct("<IQI")
+EXPERIENCE = struct.Struct("<IQII")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
 MAX_ENVS = 4096  # observations of one request
@@ -136,7 +137,9 @@ def decode_reply(header: Header, head: Buffer) -> Reply:
 
 def encode_experience(run: int, half: int, experience: Experience) -> Parts:
     header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
-    head = header.pack() + EXPERIENCE.pack(experience.env, experience.first_step, experience.steps)
+    head = header.pack() + EXPERIENCE.pack(
+        experience.env, experience.first_step, experience.steps, len(experience.frames)
+    )
     head += (
         experience.actions.astype("<i4", copy=False).tobytes() + experience.returns.astype("<f4", copy=False).tobytes()
     )
@@ -144,7 +147,7 @@ def encode_experience(run: int, half: int, experience: Experience) -> Parts:
 
 
 def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Experience:
-    env, first_step, steps = _fields(head, EXPERIENCE)
+    env, first_step, steps, count = _fields(head, EXPERIENCE)
     start = HEADER.size + EXPERIENCE.size
     if not 1 <= steps <= MAX_STEPS:
         raise WireError(f"an experience of {steps} steps")
@@ -153,7 +156,9 @@ def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec)
     returns = np.frombuffer(head, "<f4", steps, start + 4 * steps)
     if actions.min() < 0 or actions.max() >= spec.actions:
         raise WireError(f"an action outside 0…{spec.actions - 1}")
-    shape = (spec.stack - 1 + steps, *spec.frame)
+    if count not in (spec.stack - 1 + steps, spec.stack + steps):
+        raise WireError(f"{count} frames of {steps} steps")
+    shape = (count, *spec.frame)
     _expect("frames", len(body), int(np.prod(shape)) * np.dtype(spec.dtype).itemsize)
     frames = np.frombuffer(body, spec.dtype).reshape(shape)
     return Experience(header.agent, env, first_step, header.version, frames, actions, returns)
@@ -177,4 +182,4 @@ def encode_stop(header: Header) -> Parts:
 def largest_message(spec: EnvSpec, envs: int, steps: int) -> int:
     """Bytes of the largest part that an agent with this many environments and steps per experience sends."""
     frame = int(np.prod(spec.frame)) * np.dtype(spec.dtype).itemsize
-    return max(envs * spec.stack * frame, (spec.stack - 1 + steps) * frame, 65536)
+    return max(envs * spec.stack * frame, (spec.stack + steps) * frame, 65536)

@@ -223,3 +223,11 @@ def test_resuming_what_is_no_run_is_refused(tmp_path):
     assert "RESUME" in refused(f"RESUME={tmp_path}")
     (tmp_path / "config.json").write_text("{")
     assert "RESUME" in refused(f"RESUME={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "given", [{"gamee": "Pong"}, {"preset": 3}, {"resume": 3}, {"max_steps": 10**400, "beta": "x"}]
+)
+def test_what_cannot_be_used_is_always_a_config_error(given):
+    with pytest.raises(ConfigError):
+        Config.from_mapping(given)

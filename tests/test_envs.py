@@ -411,3 +411,25 @@ def test_the_same_seed_plays_the_same_and_environments_differ():
     np.testing.assert_array_equal(observations(3), observations(3))
     assert (observations(3) != observations(40)).any()
     assert (observations(3)[0] != observations(3)[1]).any()
+
+
+def test_a_reset_is_no_data_however_long_its_no_ops_are():
+    # With so many no-ops a new game begins at a later frame than the old one ended at.
+    games = make_games(Config(game="Breakout", noop_max=2000), 2)
+    games.reset(1)
+    random = np.random.default_rng(0)
+    over = np.zeros(2, dtype=bool)
+    ends = 0
+    for _ in range(500):
+        played = games.step(random.integers(games.spec.actions, size=2))
+        np.testing.assert_array_equal(played.real, ~over)
+        over = played.terminated | played.truncated
+        ends += over.sum()
+    games.close()
+    assert ends >= 2
+
+
+@pytest.mark.parametrize("game", ["combat", "Joust", "ALE/Warlords-v5"])
+def test_games_for_two_players_are_refused(game):
+    with pytest.raises(ConfigError, match="two players"):
+        make_games(Config(game=game), 1)

@@ -67,7 +67,7 @@ def test_a_run_leaves_the_documented_files(tmp_path):
     assert [int(line.split(",")[2]) for line in lines[1:]] == list(range(1, summary["episodes"] + 1))
     assert list((path / "checkpoints").glob("*.safetensors"))
     assert list(path.glob("events.out.tfevents*"))
-    assert "first steps after" in (path / "log.txt").read_text()
+    assert "first prediction after" in (path / "log.txt").read_text()
     assert re.search(r"steps +[\d,]+ .*PPS.*TPS.*NA/NP/NT 2/1/1.*lag.*limit", output)
 
 

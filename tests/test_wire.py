@@ -239,7 +239,7 @@ def test_a_request_cannot_have_played_more_steps_than_it_has_environments():
 
 def test_an_experience_has_one_to_max_steps_steps():
     for steps in (0, 1, wire.MAX_STEPS, wire.MAX_STEPS + 1):
-        head = header(Kind.EXPERIENCE).pack() + wire.EXPERIENCE.pack(0, 0, steps) + bytes(8 * steps)
+        head = header(Kind.EXPERIENCE).pack() + wire.EXPERIENCE.pack(0, 0, steps, steps) + bytes(8 * steps)
         assert refused(Kind.EXPERIENCE, head, bytes(steps), BYTES) == (steps in (0, wire.MAX_STEPS + 1)), steps
 
 
@@ -260,7 +260,7 @@ def test_sizes_that_would_overflow_are_refused_without_allocating():
     for count, actions in ((huge, huge), (huge, 1), (1, huge), (2**30, 3), (2, huge)):
         assert refused(Kind.REPLY, changed(head, wire.REPLY, count, actions), body, IMAGES)
     head, body = message(Kind.EXPERIENCE, IMAGES)
-    assert refused(Kind.EXPERIENCE, changed(head, wire.EXPERIENCE, 9, 1, huge), body, IMAGES)
+    assert refused(Kind.EXPERIENCE, changed(head, wire.EXPERIENCE, 9, 1, huge, huge), body, IMAGES)
     head, body = message(Kind.SCORES, IMAGES)
     assert refused(Kind.SCORES, changed(head, wire.SCORES, huge), body, IMAGES)
 
