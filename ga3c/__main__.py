@@ -17,6 +17,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh efficiency                     steps per second beside what the cores could give (about 8 minutes)
   ./run.sh test                           format, lint, types and tests
   ./run.sh help                           this page
 
@@ -44,6 +45,12 @@ def play(words: list[str]) -> int:
     return main(words)
 
 
+def efficiency(words: list[str]) -> int:
+    from experiments.efficiency import main
+
+    return main(words)
+
+
 def show_help(words: list[str]) -> int:
     print(USAGE)
     print("Settings of training:\n")
@@ -59,6 +66,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "play": play,
+    "efficiency": efficiency,
     "help": show_help,
     "--help": show_help,
     "-h": show_help,

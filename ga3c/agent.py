@@ -47,6 +47,7 @@ class Player:
             reward_clip=config.reward_clip,
             agent=agent,
             first_env=first_env,
+            stagger=True,
         )
         self._observations = np.empty(0)
 

@@ -56,6 +56,7 @@ class Rollout:
         reward_clip: float,
         agent: int = 0,
         first_env: int = 0,
+        stagger: bool = False,
     ) -> None:
         self._t_max = t_max
         self._discount = discount
@@ -71,6 +72,9 @@ class Rollout:
         self._terminated = np.zeros(count, dtype=bool)
         self._truncated = np.zeros(count, dtype=bool)
         self._next_step = np.zeros(count, dtype=np.int64)
+        # Environments that play in step would also end their experiences in step: bursts that fill the training queue
+        # and then leave it empty. First experiences of all lengths spread them evenly from there on.
+        self._limit = 1 + np.arange(count) * t_max // count if stagger else np.full(count, t_max)
 
     def record(self, observations: np.ndarray, actions: np.ndarray, version: int, played: Played) -> None:
         """Add one step: the observations, the actions taken on them by this version, and what came of it."""
@@ -93,12 +97,13 @@ class Rollout:
     def finish(self, values: np.ndarray) -> list[Experience]:
         """The experiences that are complete, given the values of the observations that the last step reached."""
         over = self._terminated | self._truncated
-        complete = np.flatnonzero((self._length > 0) & (over | (self._length == self._t_max)))
+        complete = np.flatnonzero((self._length > 0) & (over | (self._length >= self._limit)))
         return [self._take(int(env), 0.0 if self._terminated[env] else float(values[env])) for env in complete]
 
     def _take(self, env: int, bootstrap: float) -> Experience:
         steps = int(self._length[env])
         self._length[env] = 0
+        self._limit[env] = self._t_max
         self._terminated[env] = self._truncated[env] = False
         return Experience(
             agent=self._agent,

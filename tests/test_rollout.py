@@ -375,3 +375,18 @@ def test_gymnasium_play():
     # After each end a step went to the reset, unless play stopped there.
     resets = 3 * 500 - sum(map(len, referee.steps))
     assert ends <= resets <= ends + 3
+
+
+def test_staggered_rollouts_end_evenly_spread_from_the_start():
+    spec = EnvSpec(frame=(1,), stack=1, dtype="float32", actions=2)
+    rollout = Rollout(spec, 8, t_max=4, discount=0.9, reward_clip=0, stagger=True)
+    nothing = np.zeros(8, dtype=bool)
+    played = Played(np.zeros((8, 1, 1)), np.ones(8, dtype=np.float32), nothing, nothing, ~nothing, ())
+    ended = []
+    for _ in range(12):
+        rollout.record(np.zeros((8, 1, 1)), np.zeros(8, dtype=np.int64), 0, played)
+        ended.append([(experience.env, experience.steps) for experience in rollout.finish(np.zeros(8))])
+    # The first experiences have 1, 1, 2, 2, 3, 3, 4, 4 steps, and all that follow 4: two end at each step.
+    assert [len(some) for some in ended] == [2] * 12
+    assert ended[:4] == [[(2 * i, i + 1), (2 * i + 1, i + 1)] for i in range(4)]
+    assert all(steps == 4 for some in ended[4:] for _, steps in some)
