@@ -27,9 +27,10 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 
 def train(words: list[str]) -> int:
     config = Config.from_words(words)
-    from ga3c.training import train as run_training  # torch takes seconds to import: wrong words are told before
+    from ga3c.training import run_training, stop_requests  # wrong words are told before these imports
 
-    run_training(config)
+    with stop_requests(last=True) as interrupted:
+        run_training(config, interrupted)
     return 0
 
 

@@ -42,13 +42,22 @@ class RunFailed(RuntimeError):
 def train(config: Config) -> dict[str, Any]:
     """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
     with stop_requests() as interrupted:
-        spec = probe(config)
-        return Training(resolve(config, spec), spec, interrupted).run()
+        return run_training(config, interrupted)
+
+
+def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]:
+    """``train`` for a caller who has its own way to interrupt."""
+    spec = probe(config)
+    return Training(resolve(config, spec), spec, interrupted).run()
 
 
 @contextmanager
-def stop_requests() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event, however often. Set on purpose: a shell may start us with them ignored."""
+def stop_requests(*, last: bool = False) -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event, however often. Set on purpose: a shell may start us with them ignored.
+
+    Afterwards they mean what they meant before, or, if the run is the ``last`` thing that the process does, nothing: a
+    second Ctrl-C must not kill an interpreter that is about to end well.
+    """
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield interrupted
@@ -62,7 +71,7 @@ def stop_requests() -> Iterator[threading.Event]:
         yield interrupted
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if last else handler)
 
 
 def probe(config: Config) -> EnvSpec:
