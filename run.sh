@@ -22,9 +22,9 @@ find_python() {
 
 # Installs what an extra ("" or "test") needs, unless this very list was installed before.
 install() {
-    local extra=$1 stamp python
-    stamp="$venv/installed-${extra:-base}-$(cat "$root/setup.cfg" "$root/constraints.txt" | cksum | cut -d' ' -f1)"
-    [ -e "$stamp" ] && return
+    local extra=$1 list python
+    list=$(cat "$root/setup.cfg" "$root/constraints.txt" | cksum | cut -d' ' -f1)
+    [ -e "$venv/installed-${extra:-base}-$list" ] && return
     if [ ! -x "$venv/bin/python" ]; then
         python=$(find_python)
         say "making a virtual environment in .venv with $("$python" --version)"
@@ -33,7 +33,7 @@ install() {
     say "installing the pinned packages${extra:+ for '$extra'} (once; torch is large, this can take minutes)"
     "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off \
         --constraint "$root/constraints.txt" --editable "$root${extra:+[$extra]}"
-    touch "$stamp"
+    touch "$venv/installed-${extra:-base}-$list" "$venv/installed-base-$list"
     say "installed"
 }
 

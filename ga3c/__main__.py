@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
+from ga3c.options import EvalOptions, PlayOptions
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\
@@ -54,12 +55,14 @@ def efficiency(words: list[str]) -> int:
 
 def show_help(words: list[str]) -> int:
     print(USAGE)
-    print("Settings of training:\n")
-    rows = settings_table(Config)
-    key_width = max(len(key) for key, _, _ in rows)
-    default_width = max(len(default) for _, default, _ in rows)
-    for key, default, meaning in rows:
-        print(f"  {key:<{key_width}}  {default:<{default_width}}  {meaning}")
+    for title, options in (("training", Config), ("eval", EvalOptions), ("play", PlayOptions)):
+        print(f"Settings of {title}:\n")
+        rows = settings_table(options)
+        key_width = max(len(key) for key, _, _ in rows)
+        default_width = max(len(default) for _, default, _ in rows)
+        for key, default, meaning in rows:
+            print(f"  {key:<{key_width}}  {default:<{default_width}}  {meaning}")
+        print()
     return 0
 
 

@@ -25,43 +25,10 @@ from ga3c.config import Config
 from ga3c.envs import EnvSpec, Games, make_games
 from ga3c.human import human_normalized
 from ga3c.model import Model
-from ga3c.settings import ConfigError, check, read_words, setting
+from ga3c.options import EvalOptions, PolicyOptions
+from ga3c.settings import read_words
 
 TABLES = 8  # games played at a time, and the rows of every prediction
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyOptions:
-    """Which checkpoint plays, and how: what ``eval`` and ``play`` have in common."""
-
-    run: str = setting("", "directory of the run whose newest checkpoint plays")
-    checkpoint: str = setting("", "a checkpoint file, instead of the newest of RUN")
-    episodes: int = setting(1, "whole games", low=1, high=1_000_000)
-    seed: int = setting(0, "game i has the seed SEED + i", low=0, high=2**30)
-    greedy: bool = setting(False, "take the best action instead of sampling from the policy")
-    max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
-    device: str = setting("auto", "auto, cpu, cuda:0 or mps")
-
-    def __post_init__(self) -> None:
-        check(self)
-        if not self.run and not self.checkpoint:
-            raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/Pong-20260101-120000")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions(PolicyOptions):
-    episodes: int = setting(30, "whole games", low=1, high=1_000_000)
-    out: str = setting("", "JSON file for the result: mean, std, scores, human_normalized and more")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_directory("OUT", self.out)
-
-
-def require_directory(key: str, path: str) -> None:
-    """Refuse a file that could not be written before hours are spent on it."""
-    if path and not Path(path).expanduser().parent.is_dir():
-        raise ConfigError(f"{key}={path} cannot be written: the directory {Path(path).parent} does not exist")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ from PIL import Image
 
 from ga3c.config import Config
 from ga3c.envs import FRAMESKIP, MAX_FRAMES, AtariGames, GymGames, Played, find_rom, sticky_probability
-from ga3c.evaluate import Game, GameResult, Policy, PolicyOptions, Saved, describe, require_directory
-from ga3c.settings import ConfigError, read_words, setting
+from ga3c.evaluate import Game, GameResult, Policy, Saved, describe
+from ga3c.options import PlayOptions
+from ga3c.settings import ConfigError, read_words
 
 VIEW_SKIP = 2  # emulated frames of a picture: 30 pictures a second, and the brighter of two, so nothing flickers
 PICTURE_HEIGHT = 420  # pixels that small pictures are enlarged to, about
@@ -40,19 +40,6 @@ Show = Callable[[np.ndarray], None]
 
 class Enough(Exception):
     """The viewer wants no more pictures."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlayOptions(PolicyOptions):
-    first: int = setting(0, "number of the first game, as eval counts them", low=0, high=1_000_000)
-    video: str = setting("", "record to this .mp4 or .gif; empty: show in a window")
-    fps: float | None = setting(None, "pictures per second; auto: the speed of the game", above=0, high=1000)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.video and Path(self.video).suffix.lower() not in (".mp4", ".gif"):
-            raise ConfigError(f"VIDEO={self.video} is of no known kind: use a name that ends in .mp4 or .gif")
-        require_directory("VIDEO", self.video)
 
 
 class AtariStage(AtariGames):

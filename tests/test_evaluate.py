@@ -12,9 +12,10 @@ from ga3c.agent import sample
 from ga3c.checkpoint import newest_checkpoint, save_checkpoint
 from ga3c.config import Config
 from ga3c.envs import make_games
-from ga3c.evaluate import EvalOptions, Saved, evaluate, main
+from ga3c.evaluate import Saved, evaluate, main
 from ga3c.human import RANDOM_AND_HUMAN, human_normalized
 from ga3c.model import Model
+from ga3c.options import EvalOptions
 from ga3c.settings import ConfigError
 
 

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import numpy as np
+
 from ga3c.config import Config
+from ga3c.envs import make_games
 from ga3c.settings import settings_table
 
 README = Path(__file__).parent.parent / "README.md"
@@ -26,6 +29,19 @@ def test_every_file_that_the_readme_names_exists():
     text = README.read_text(encoding="utf-8")
     for name in re.findall(r"`(\w+\.py)`", text):
         assert (README.parent / "ga3c" / name).exists(), name
+
+
+def test_the_readmes_own_environment_plays(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n# my_games.py\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "my_games.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    games = make_games(Config(game="my_games:Corridor-v0"), 2)
+    assert games.reset(0).tolist() == [[[0.5]], [[0.5]]]
+    for _ in range(10):
+        played = games.step(np.array([1, 0]))
+    games.close()
+    assert played.rewards.tolist() == [1.0, 0.0]
+    assert played.terminated.all()
 
 
 if __name__ == "__main__":

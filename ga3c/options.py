@@ -1,0 +1,55 @@
+"""The settings of ``eval`` and ``play``, apart from their code, which imports torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ga3c.settings import ConfigError, check, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """Which checkpoint plays, and how: what ``eval`` and ``play`` have in common."""
+
+    run: str = setting("", "directory of the run whose newest checkpoint plays")
+    checkpoint: str = setting("", "a checkpoint file, instead of the newest of RUN")
+    episodes: int = setting(1, "whole games", low=1, high=1_000_000)
+    seed: int = setting(0, "game i has the seed SEED + i", low=0, high=2**30)
+    greedy: bool = setting(False, "take the best action instead of sampling from the policy")
+    max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
+    device: str = setting("auto", "auto, cpu, cuda:0 or mps")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.run and not self.checkpoint:
+            raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/Pong-20260101-120000")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(PolicyOptions):
+    episodes: int = setting(30, "whole games", low=1, high=1_000_000)
+    out: str = setting("", "JSON file for the result: mean, std, scores, human_normalized and more")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_directory("OUT", self.out)
+
+
+def require_directory(key: str, path: str) -> None:
+    """Refuse a file that could not be written before hours are spent on it."""
+    if path and not Path(path).expanduser().parent.is_dir():
+        raise ConfigError(f"{key}={path} cannot be written: the directory {Path(path).parent} does not exist")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions(PolicyOptions):
+    first: int = setting(0, "number of the first game, as eval counts them", low=0, high=1_000_000)
+    video: str = setting("", "record to this .mp4 or .gif; empty: show in a window")
+    fps: float | None = setting(None, "pictures per second; auto: the speed of the game", above=0, high=1000)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.video and Path(self.video).suffix.lower() not in (".mp4", ".gif"):
+            raise ConfigError(f"VIDEO={self.video} is of no known kind: use a name that ends in .mp4 or .gif")
+        require_directory("VIDEO", self.video)
