@@ -15,13 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ga3c.checkpoint import write_atomically
 from ga3c.config import Config, available_cores
+from ga3c.files import write_json
 from ga3c.settings import ConfigError, check, read_words, setting
 
 CEILING_ENVS = (8, 16, 32)
@@ -66,6 +65,7 @@ def lone_worker(options: Options, envs: int, seed: int, link: multiprocessing.co
     from ga3c.batches import Batches
     from ga3c.envs import make_games
     from ga3c.learner import Learner
+    from ga3c.queues import Queue
     from ga3c.rollout import Experience, Rollout
     from ga3c.stats import Stats
 
@@ -77,22 +77,19 @@ def lone_worker(options: Options, envs: int, seed: int, link: multiprocessing.co
     trainer = learner.trainer()
     batches = Batches(games.spec, learner.model.device)
     rollout = Rollout(games.spec, envs, t_max=config.t_max, discount=config.discount, reward_clip=config.reward_clip)
-    waiting: deque[Experience] = deque()
+    waiting: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch)
     observations = games.reset(seed)
     started, steps, samples = 0.0, 0, 0
     link.send("ready")
     while True:
         prediction = learner.model.predict(batches.prediction([observations]))
-        waiting.extend(rollout.finish(prediction.values))
+        waiting.put(rollout.finish(prediction.values))
         actions = sample(prediction.policies, random)
         played = games.step(actions)
         rollout.record(observations, actions, prediction.version, played)
         observations = played.observations
         stats.add(steps=int(played.real.sum()))
-        while sum(experience.steps for experience in waiting) >= config.min_batch:
-            batch: list[Experience] = []
-            while sum(experience.steps for experience in batch) < config.min_batch:
-                batch.append(waiting.popleft())
+        while (batch := waiting.take()) is not None:
             trainer.train(batch)
         if link.poll():
             now = time.monotonic()
@@ -194,7 +191,7 @@ def main(words: list[str]) -> int:
     result = summarise(options, ceilings, servers)
     print(f"\nceiling {result['ceiling_pps']:,.0f}   best {result['best']}   efficiency {result['efficiency']:.2f}")
     if options.out:
-        write_atomically(Path(options.out), (json.dumps(result, indent=2) + "\n").encode())
+        write_json(Path(options.out), result)
     return 0
 
 

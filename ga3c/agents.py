@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import sys
 import time
 from collections import deque
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
-from unittest.mock import patch
 
 from ga3c.agent import AgentTask, run_agent
 from ga3c.config import Config
@@ -122,10 +122,11 @@ class Agents:
                     agent.process.kill()
                 continue
             del self._agents[number]
-            self._fruitless = 0 if self._exchange.played(number) else self._fruitless + 1
+            played = self._exchange.played(number)
             lost = self._exchange.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
+                self._fruitless = 0 if played else self._fruitless + 1
                 self._died(number, agent.process.exitcode, lost, now)
 
     def _died(self, number: int, code: int | None, lost: int, now: float) -> None:
@@ -150,6 +151,20 @@ def _clean_start() -> Iterator[None]:
     Spawned children import ``__main__`` again: a script without the usual guard would start training once more in each
     agent, and one that imports torch would make each agent pay for it. An empty ``__main__`` prevents both.
     """
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    with patch.dict(sys.modules, {"__main__": ModuleType("__main__")}), patch.dict(os.environ, single):
+    changed = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    before = {name: os.environ.get(name) for name in changed}
+    main = sys.modules["__main__"]
+    # A Ctrl-C goes to the whole group, also to a child that cannot ignore it yet: it inherits this mask.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        sys.modules["__main__"] = ModuleType("__main__")
+        os.environ.update(changed)
         yield
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from ga3c.files import write_atomically
 from ga3c.settings import ConfigError
 
 FORMAT = 1
@@ -52,16 +52,3 @@ def newest_checkpoint(run: Path) -> Path:
     if not paths:
         raise CheckpointError(f"{run} has no checkpoint")
     return paths[-1]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """A reader sees the old file or the new one, never half of it, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

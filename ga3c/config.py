@@ -101,7 +101,7 @@ class Config:
     )
     init: str = setting("orthogonal", "first weights", choices=("orthogonal", "paper"))
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")
-    torch_threads: int | None = setting(None, "torch threads of each predictor and trainer; auto: 1 on a CPU", low=1)
+    torch_threads: int | None = setting(None, "torch threads of each predictor and trainer; auto: 1", low=1)
 
     # Queues
     train_queue: int | None = setting(

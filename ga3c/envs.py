@@ -85,10 +85,6 @@ def make_games(config: Config, count: int) -> Games:
     return GymGames(config, count)
 
 
-def is_atari(game: str) -> bool:
-    return find_rom(game) is not None
-
-
 def find_rom(game: str) -> str | None:
     """The ROM of ``Pong``, ``ms_pacman``, ``ALE/Pong-v5`` or ``PongNoFrameskip-v4``; None for what is no ALE game."""
     name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+?)(?:NoFrameskip)?-v[04])$", r"\1\2", game)

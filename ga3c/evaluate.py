@@ -7,7 +7,6 @@ than long ones. ``play`` shows these very games.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ga3c.agent import sample
 from ga3c.batches import Batches
-from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint, write_atomically
+from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, Games, make_games
+from ga3c.files import write_json
 from ga3c.human import human_normalized
 from ga3c.model import Model
 from ga3c.options import EvalOptions, PolicyOptions
@@ -154,7 +154,7 @@ def evaluate(
         watch(ended)
     summary = summarize(saved, options, sorted(results, key=lambda result: result.number))
     if options.out:
-        write_atomically(Path(options.out).expanduser(), (json.dumps(summary, indent=2) + "\n").encode())
+        write_json(Path(options.out).expanduser(), summary)
     return summary
 
 

@@ -185,7 +185,13 @@ class Exchange:
         if header.run != self._run_id or sender != identity(self._run_id, header.agent):
             raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
         with self._membership:
-            count = self._steps.get(header.agent)
+            self._take(header, head, body, requests, experiences)
+
+    def _take(
+        self, header: Header, head: bytes, body: memoryview, requests: list[Request], experiences: list[Experience]
+    ) -> None:
+        """Decode a message of this run and count its steps, unless its agent is gone."""
+        count = self._steps.get(header.agent)
         if count is None:
             if header.agent not in self._former:
                 raise WireError(f"agent {header.agent} was not admitted")

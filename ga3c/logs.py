@@ -14,6 +14,7 @@ from pathlib import Path
 from multiprocessing_logging import MultiProcessingHandler
 
 FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
+END = "ga3c.end-of-log"
 SHORT = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -25,6 +26,8 @@ class _All(logging.Handler):
         self._handlers = handlers
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == END:
+            raise EOFError  # which the receiver takes as the end of its queue
         for handler in self._handlers:
             if record.levelno >= handler.level:
                 handler.handle(record)
@@ -52,10 +55,16 @@ class RunLog:
         return self._receiver.queue  # type: ignore[no-any-return]
 
     def close(self) -> None:
+        """May be called twice."""
+        if not self._handlers:
+            return
+        # By itself the receiver would wait for records that an agent counted but, killed, never wrote.
+        self.queue.put(logging.makeLogRecord({"name": END}))
         self._receiver.close()
         for handler in self._handlers:
             self._logger.removeHandler(handler)
             handler.close()
+        self._handlers.clear()
         self._logger.setLevel(self._level_before)
         self._logger.propagate = self._propagate_before
 

@@ -23,7 +23,7 @@ class PolicyOptions:
     def __post_init__(self) -> None:
         check(self)
         if not self.run and not self.checkpoint:
-            raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/Pong-20260101-120000")
+            raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/pong-20260101-120000")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,10 @@ class AtariStage(AtariGames):
             raise RuntimeError("the colour picture no longer shows the game that is played: the emulators differ")
         return played
 
+    def close(self) -> None:
+        super().close()
+        self._view.close()
+
     def pictures(self) -> list[np.ndarray]:
         """What there is to see since the last step: (height, width, 3) uint8."""
         return self._pictures

@@ -76,6 +76,11 @@ class Queue(Generic[Item]):
             self._waiting = 0
             return items
 
+    def take(self) -> list[Item] | None:
+        """A batch if there is one, without waiting."""
+        with self._changed:
+            return self._take_batch() if self._waiting >= self._least else None
+
     def consumer(self) -> Consumer[Item]:
         return Consumer(self)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ga3c.config import Config
+from ga3c.files import write_json
 from ga3c.settings import ConfigError
 from ga3c.stats import GameRecord
 
@@ -44,13 +45,16 @@ class RunDirectory:
         self._use_tensorboard = config.tensorboard
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if not config.resume and any((path / name).exists() for name in ("checkpoints", "metrics.jsonl")):
+            resumed = bool(config.resume) and Path(config.resume).resolve() == path.resolve()
+            if not resumed and any((path / name).exists() for name in ("checkpoints", "metrics.jsonl")):
                 raise ConfigError(
                     f"{path} holds a run already: RESUME={path} goes on with it, RUN=… names another place"
                 )
-            write_json(path / "config.json", config.to_dict())
         except OSError as error:
             raise ConfigError(f"the run directory {path} cannot be written: {error.strerror or error}") from None
+
+    def write_config(self, config: Config) -> None:
+        self._try("config.json", lambda: write_json(self.path / "config.json", config.to_dict()))
 
     @property
     def checkpoints(self) -> Path:
@@ -92,9 +96,3 @@ class RunDirectory:
             if name not in self._failed:
                 self._failed.add(name)
                 log.warning("%s cannot be written (%s); training goes on without", name, error)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    from ga3c.checkpoint import write_atomically
-
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 
 from ga3c import wire
 from ga3c.agent import Player, make_players
 from ga3c.config import Config
 from ga3c.envs import EnvSpec
 from ga3c.learner import Learner
+from ga3c.queues import Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.wire import Kind, Parts, Request
@@ -27,7 +27,7 @@ class SerialServer:
         self._trainer = learner.trainer()
         self._players: list[Player] = []
         self._requests: list[Request] = []
-        self._experiences: deque[Experience] = deque()
+        self._experiences: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch)
 
     def start(self) -> None:
         for agent in range(self.setting["agents"]):
@@ -50,21 +50,15 @@ class SerialServer:
         for player, (_, (head, _)) in zip(self._players, answers, strict=True):
             self._receive(player.play(wire.decode_reply(wire.read_header(head), head)))
         started = time.perf_counter()
-        while sum(experience.steps for experience in self._experiences) >= self._config.min_batch:
-            self._trainer.train(self._take_batch())
+        while (batch := self._experiences.take()) is not None:
+            self._trainer.train(batch)
         self._stats.add(trainer_busy=time.perf_counter() - started)
 
     def stop(self) -> None:
         for player in self._players:
             self._stats.add(lost_steps=player.close())
-        self._stats.add(lost_steps=sum(experience.steps for experience in self._experiences))
-        self._players, self._experiences = [], deque()
-
-    def _take_batch(self) -> list[Experience]:
-        batch: list[Experience] = []
-        while sum(experience.steps for experience in batch) < self._config.min_batch:
-            batch.append(self._experiences.popleft())
-        return batch
+        self._stats.add(lost_steps=sum(experience.steps for experience in self._experiences.drain()))
+        self._players = []
 
     def _reached_limit(self) -> bool:
         limit = self._config.max_steps
@@ -78,6 +72,6 @@ class SerialServer:
                 self._stats.add(steps=request.played)
                 self._requests.append(request)
             elif header.kind == Kind.EXPERIENCE:
-                self._experiences.append(wire.decode_experience(header, head, body, self._spec))
+                self._experiences.put([wire.decode_experience(header, head, body, self._spec)])
             elif header.kind == Kind.SCORES:
                 self._stats.add_games(wire.decode_scores(head))

@@ -66,6 +66,7 @@ class Server:
         self._sizes = threading.Lock()
         self._predictors: list[tuple[Worker, Consumer[Request]]] = []
         self._trainers: list[tuple[Worker, Consumer[Experience]]] = []
+        self._retired: list[Worker] = []  # told to end, perhaps still at their last batch
         self.experiences: Queue[Experience] = Queue(
             lambda experience: experience.steps,
             least=config.min_batch,
@@ -113,13 +114,14 @@ class Server:
     def resize(self, *, agents: int | None = None, predictors: int | None = None, trainers: int | None = None) -> None:
         """Change NA, NP and NT of the running server: agents follow within a second, threads after their batch."""
         with self._sizes:
+            self._retired = [worker for worker in self._retired if worker.is_alive()]
             if agents is not None:
                 self._agents.wanted = agents
                 self._something.set()
             if predictors is not None:
-                self._resize(self._predictors, predictors, self._start_predictor)
+                self._resize(self._predictors, predictors, self._start_predictor, self._retired)
             if trainers is not None:
-                self._resize(self._trainers, trainers, self._start_trainer)
+                self._resize(self._trainers, trainers, self._start_trainer, self._retired)
 
     def wait(self, seconds: float) -> None:
         """Look after agents and queues for this long. Raises what a thread failed with."""
@@ -142,7 +144,7 @@ class Server:
         self._exchange.close()
         self.experiences.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
-        for worker in (*threads, self._exchange_worker):
+        for worker in (*threads, *self._retired, self._exchange_worker):
             if worker.is_alive():
                 worker.join(2.0)
             if worker.is_alive():
@@ -165,12 +167,16 @@ class Server:
 
     @staticmethod
     def _resize(
-        workers: list[tuple[Worker, Consumer[Item]]], count: int, make: Callable[[], tuple[Worker, Consumer[Item]]]
+        workers: list[tuple[Worker, Consumer[Item]]],
+        count: int,
+        make: Callable[[], tuple[Worker, Consumer[Item]]],
+        retired: list[Worker],
     ) -> None:
         while len(workers) < count:
             worker, consumer = make()
             worker.start()
             workers.append((worker, consumer))
         while len(workers) > count:
-            _, consumer = workers.pop()
+            worker, consumer = workers.pop()
             consumer.close()
+            retired.append(worker)

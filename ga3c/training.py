@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ga3c.agents import AgentsKeepDying
 from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint, save_checkpoint
 from ga3c.config import Config, available_cores
 from ga3c.display import Display, make_display
@@ -124,11 +125,14 @@ class Training:
         try:
             reason = self._loop(*self._start())
         except Exception as caught:
-            reason, error = f"failed: {caught}", caught
-            if not isinstance(caught, ConfigError):  # wrong words need no traceback
-                log.exception("the run failed")
+            if isinstance(caught, AgentsKeepDying) and self._interrupted.is_set():
+                reason = "interrupted"  # by a signal to the whole group, which agents heard as well
+            else:
+                reason, error = f"failed: {caught}", caught
+                if not isinstance(caught, ConfigError):  # wrong words need no traceback
+                    log.exception("the run failed")
         try:
-            summary = self._end(reason)
+            summary = self._end(reason, refused=isinstance(error, ConfigError))
         finally:
             self._display.close()
             self._log.close()
@@ -151,6 +155,7 @@ class Training:
             server.start_agents()
             self._learner = learner = self._make_learner()
             server.start(learner)
+        self._directory.write_config(config)
         model = learner.model
         log.info(
             "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.weights
@@ -208,7 +213,7 @@ class Training:
         self._directory.add_metrics(row)
         self._directory.add_games(self._stats.take_games())
 
-    def _end(self, reason: str) -> dict[str, Any]:
+    def _end(self, reason: str, refused: bool) -> dict[str, Any]:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
         rates: dict[str, Any] = dict.fromkeys(RATES, 0)
         if self._server is not None:
@@ -219,12 +224,13 @@ class Training:
             rates = {key: row[key] for key in RATES}
             self._server.stop()
         self._directory.add_games(self._stats.take_games())
-        if self._learner is not None:
-            self._save(self._learner)
         summary = self._summary(rates, reason)
-        self._directory.write_summary(summary)
+        if not refused:  # else it is no run, and one that was to be resumed stays as it is
+            if self._learner is not None:
+                self._save(self._learner)
+            self._directory.write_summary(summary)
+            log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
         self._directory.close()
-        log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
         return summary
 
     def _summary(self, rates: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -250,6 +256,7 @@ class Training:
         if version == self._saved_version:
             return
         stats = self._stats.state()
+        stats["totals"]["updates"] = version  # trainers may have gone on since
         state = {
             "updates": version,
             "steps": stats["totals"]["steps"],

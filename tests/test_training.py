@@ -90,7 +90,7 @@ def test_a_signal_ends_the_run_cleanly_within_three_seconds(tmp_path, number):
 
 def test_ctrl_c_while_starting(tmp_path):
     process = start(tmp_path, *QUICK, "RUN=here")
-    wait_until(lambda: (tmp_path / "here" / "config.json").exists(), 30)
+    wait_until((tmp_path / "here").exists, 30)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
     code, output = finish(process, 10)
