@@ -1,5 +1,6 @@
 """Whole runs through the command line and the Python interface: files, exit codes, Ctrl-C, resume, learning."""
 
+import contextlib
 import json
 import os
 import re
@@ -96,6 +97,21 @@ def test_ctrl_c_while_starting(tmp_path):
     code, output = finish(process, 10)
     assert time.monotonic() - sent < 5.0
     assert code == 0, output
+    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 1.5])
+def test_a_signal_to_the_whole_group_while_agents_start(tmp_path, number, seconds):
+    """As a terminal's Ctrl-C or a cluster's end of a job: agents hear it too, some before they can ignore it."""
+    process = start(tmp_path, *QUICK, "AGENTS=6", "RUN=here")
+    wait_until((tmp_path / "here").exists, 30)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    os.killpg(process.pid, number)
+    code, output = finish(process, 10)
+    assert code == 0, output
+    assert "Traceback" not in output
     assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
 
 
