@@ -85,8 +85,9 @@ def probe(config: Config) -> EnvSpec:
 def resolve(config: Config, spec: EnvSpec) -> Config:
     """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
     atari = find_rom(config.game) is not None
-    agents = config.agents or available_cores() + 1
     envs = config.envs_per_agent or (16 if atari else 4)
+    # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
+    agents = config.agents or max(available_cores() + 1, -(-8 * available_cores() // envs))
     experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
     return config.replace(
         agents=agents,
