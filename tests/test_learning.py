@@ -1,4 +1,4 @@
-"""It learns: CartPole and a small game of pixels, on the real server with its agents, within a minute each."""
+"""It learns: CartPole and a small game of pixels, on the real server with its agents."""
 
 import shutil
 import signal
@@ -8,19 +8,20 @@ import pytest
 from running import finish, rows_of, start
 from waiting import wait_until
 
-
-# Settings that suit small games; the README names them for CartPole.
-SMALL = ["AGENTS=2", "ENVS_PER_AGENT=16", "HIDDEN=128", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"]
+# Settings that suit small games; the README names those of CartPole.
+SMALL = ["ENVS_PER_AGENT=16", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"]
 
 
 @pytest.mark.parametrize(
-    ("game", "wanted"), [("CartPole-v1", 195.0), ("catch:Catch-v0", 0.8)], ids=["CartPole", "pixels"]
+    ("words", "wanted", "seconds"),
+    [(["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128"], 195.0, 60), (["GAME=catch:Catch-v0", "AGENTS=3"], 0.8, 100)],
+    ids=["CartPole", "pixels"],
 )
-def test_reaches_the_score_within_a_minute(tmp_path, game, wanted):
+def test_reaches_the_score_in_time(tmp_path, words, wanted, seconds):
     path = tmp_path / "run"
     shutil.copy(Path(__file__).with_name("catch.py"), tmp_path)
     process = start(
-        tmp_path, f"GAME={game}", *SMALL, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", "MAX_SECONDS=60"
+        tmp_path, f"GAME={game}", *SMALL, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", f"MAX_SECONDS={seconds}"
     )
     scores = []
 
@@ -28,7 +29,7 @@ def test_reaches_the_score_within_a_minute(tmp_path, game, wanted):
         scores[:] = [row["score"] for row in rows_of(path) if row["episodes"] >= 100]
         return max(scores, default=wanted - 1) >= wanted or process.poll() is not None
 
-    wait_until(over, 90)
+    wait_until(over, seconds + 30)
     process.send_signal(signal.SIGINT)
     code, output = finish(process, 10)
     assert code == 0, output
