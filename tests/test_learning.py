@@ -21,7 +21,7 @@ def test_reaches_the_score_in_time(tmp_path, words, wanted, seconds):
     path = tmp_path / "run"
     shutil.copy(Path(__file__).with_name("catch.py"), tmp_path)
     process = start(
-        tmp_path, f"GAME={game}", *SMALL, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", f"MAX_SECONDS={seconds}"
+        tmp_path, *words, *SMALL, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", f"MAX_SECONDS={seconds}"
     )
     scores = []
 
