@@ -1,0 +1,69 @@
+"""What can be tuned: the numbers of agents, predictors and trainers, and their bounds on a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+AGENTS_PER_CORE = 10
+THREADS_MOST = 6  # predictors or trainers; they share one interpreter, so more only wait for it
+MEMORY_SHARE = 0.5  # of what is free at the start that agents may take
+
+
+class Setting(NamedTuple):
+    """NA, NP and NT."""
+
+    agents: int
+    predictors: int
+    trainers: int
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self))
+
+
+@dataclass(frozen=True)
+class Space:
+    """The settings from 1/1/1 up to these numbers."""
+
+    agents: int
+    predictors: int
+    trainers: int
+
+    def __contains__(self, setting: Setting) -> bool:
+        return all(1 <= number <= most for number, most in zip(setting, self.most, strict=True))
+
+    @property
+    def most(self) -> Setting:
+        return Setting(self.agents, self.predictors, self.trainers)
+
+    def clip(self, setting: Setting) -> Setting:
+        return Setting(*(min(max(number, 1), most) for number, most in zip(setting, self.most, strict=True)))
+
+    def agent_steps(self, *also: int) -> list[int]:
+        """Numbers of agents worth telling apart: each at most an eighth above the one before, from 8 on."""
+        steps = {min(number, self.agents) for number in also}
+        number = 1
+        while number < self.agents:
+            steps.add(number)
+            number += max(1, number // 8)
+        return sorted(steps | {self.agents})
+
+    def settings(self, *also: int) -> list[Setting]:
+        """Every setting that is worth telling apart."""
+        return [
+            Setting(agents, predictors, trainers)
+            for agents in self.agent_steps(*also)
+            for predictors in range(1, self.predictors + 1)
+            for trainers in range(1, self.trainers + 1)
+        ]
+
+
+def space_of(cores: int, *, envs_per_agent: int = 1, memory: float = float("inf"), agent_memory: float = 1.0) -> Space:
+    """The bounds for a machine: by its cores, and by what its memory has room for.
+
+    An agent of many environments keeps a core busy by itself, so fewer of them are worth trying.
+    """
+    by_cores = max(cores + 2, AGENTS_PER_CORE * cores // max(1, envs_per_agent // 4))
+    by_memory = int(min(MEMORY_SHARE * memory / agent_memory, 4096))
+    threads = min(THREADS_MOST, max(4, cores // 2))
+    return Space(max(1, min(by_cores, by_memory)), threads, threads)

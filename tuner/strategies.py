@@ -1,0 +1,13 @@
+"""The strategies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.strategy import Off, Paper, Plan, Strategy
+
+STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {"paper": Paper, "off": Off}
+
+
+def make_strategy(plan: Plan) -> Strategy:
+    return STRATEGIES[plan.strategy](plan)
