@@ -1,14 +1,16 @@
 """What a run counts, and the figures over a window that are made of it.
 
-Counters only ever grow, and each is added to under one lock; a rate is a difference of two snapshots over their time.
+Counters only ever grow, and each is added to under one lock. A figure over a window is a difference of two snapshots,
+and a snapshot changes nothing, so that everyone who looks (the log, the tuner) has windows of their own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass, field, fields
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ga3c.envs import Finished
@@ -25,6 +27,7 @@ class Totals:
     predictions: int = 0  # observations predicted, also those for a bootstrap only
     prediction_batches: int = 0
     updates: int = 0
+    full_updates: int = 0  # of at least MIN_BATCH samples: fewer are left where stale ones were thrown away
     samples: int = 0  # steps trained on
     experiences: int = 0  # trained on
     lag: int = 0  # summed over experiences, in updates
@@ -39,18 +42,19 @@ class Totals:
     gradient_norm: float = 0.0
     predictor_busy: float = 0.0  # seconds of work, summed over threads
     trainer_busy: float = 0.0
+    looks: int = 0  # at the queues; the next three are summed over them
+    looks_held: int = 0  # that found agents held back by a full training queue
+    prediction_queue: int = 0
+    training_queue: int = 0
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The totals at one moment, and the largest lag since the snapshot before."""
+    """The totals at one moment, and the experiences trained on until then by their lag."""
 
     seconds: float
-    totals: dict[str, float]
-    lag_max: int
-    held: float  # share of the looks that found agents held back by a full training queue
-    prediction_queue: float  # mean of the looks
-    training_queue: float
+    totals: Mapping[str, float]
+    lags: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -65,16 +69,6 @@ class GameRecord:
 
 
 @dataclass
-class _Gauges:
-    """Looks at the queues since the last snapshot."""
-
-    looks: int = 0
-    held: int = 0
-    predictions: int = 0
-    training: int = 0
-
-
-@dataclass
 class Stats:
     """The counters of a run, shared by all its threads."""
 
@@ -84,8 +78,7 @@ class Stats:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._lag_max = 0
-        self._gauges = _Gauges()
+        self._lags: Counter[int] = Counter()  # experiences of this session by their lag
         self._finished: list[GameRecord] = []
         self._start = time.monotonic()
         self._seconds_before = 0.0
@@ -99,7 +92,7 @@ class Stats:
         with self._lock:
             self.totals.experiences += len(lags)
             self.totals.lag += sum(lags)
-            self._lag_max = max(self._lag_max, *lags)
+            self._lags.update(lags)
             self.lag_max_ever = max(self.lag_max_ever, *lags)
 
     def add_games(self, games: tuple[Finished, ...]) -> None:
@@ -118,11 +111,7 @@ class Stats:
 
     def look(self, prediction_queue: int, training_queue: int, held: bool) -> None:
         """Note the queues at this moment; means of such looks are what the log shows."""
-        with self._lock:
-            self._gauges.looks += 1
-            self._gauges.predictions += prediction_queue
-            self._gauges.training += training_queue
-            self._gauges.held += held
+        self.add(looks=1, looks_held=held, prediction_queue=prediction_queue, training_queue=training_queue)
 
     @property
     def seconds(self) -> float:
@@ -141,22 +130,15 @@ class Stats:
             return sum(self.scores) / len(self.scores) if self.scores else None
 
     def snapshot(self) -> Snapshot:
-        """The totals now; starts the next window for the largest lag and the queues."""
+        """Everything that is counted, now."""
         with self._lock:
-            gauges, lag_max = self._gauges, self._lag_max
-            self._gauges, self._lag_max = _Gauges(), 0
-            totals = {item.name: getattr(self.totals, item.name) for item in fields(self.totals)}
-            looks = max(gauges.looks, 1)
-            return Snapshot(
-                self.seconds, totals, lag_max, gauges.held / looks, gauges.predictions / looks, gauges.training / looks
-            )
+            return Snapshot(self.seconds, asdict(self.totals), dict(self._lags))
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         with self._lock:
-            totals = {item.name: getattr(self.totals, item.name) for item in fields(self.totals)}
             return {
-                "totals": totals,
+                "totals": asdict(self.totals),
                 "scores": list(self.scores),
                 "seconds": self.seconds,
                 "lag_max": self.lag_max_ever,
@@ -168,6 +150,11 @@ class Stats:
             self.scores.extend(state["scores"])
             self.lag_max_ever = state["lag_max"]
             self._seconds_before = state["seconds"]
+
+
+def lag_max(before: Snapshot, after: Snapshot) -> int:
+    """The largest lag of what was trained on between the two snapshots."""
+    return max((lag for lag, count in after.lags.items() if count > before.lags.get(lag, 0)), default=0)
 
 
 def window_row(
@@ -193,19 +180,19 @@ def window_row(
         "trained_per_second": gained["samples"] / seconds,
         "bootstrap_per_second": (gained["predictions"] - gained["steps"]) / seconds,
         **setting,
-        "prediction_queue": after.prediction_queue,
-        "training_queue": after.training_queue,
+        "prediction_queue": per("prediction_queue", "looks"),
+        "training_queue": per("training_queue", "looks"),
         "prediction_batch": per("predictions", "prediction_batches"),
         "training_batch": per("samples", "updates"),
         "lag_mean": per("lag", "experiences"),
-        "lag_max": after.lag_max,
+        "lag_max": lag_max(before, after),
         "policy_loss": per("policy_loss", "updates"),
         "value_loss": per("value_loss", "updates"),
         "entropy": per("entropy", "updates"),
         "gradient_norm": per("gradient_norm", "updates"),
         "predictor_busy": gained["predictor_busy"] / seconds / max(setting["predictors"], 1),
         "trainer_busy": gained["trainer_busy"] / seconds / max(setting["trainers"], 1),
-        "held": after.held,
+        "held": per("looks_held", "looks"),
         "stale_steps": after.totals["stale_steps"],
         "lost_steps": after.totals["lost_steps"],
         "bad_updates": after.totals["bad_updates"],

@@ -112,6 +112,7 @@ class Trainer:
         self._stats.add_lags([version - experience.version for experience in experiences])
         self._stats.add(
             updates=1,
+            full_updates=len(batch.returns) >= config.min_batch,
             samples=len(batch.returns),
             policy_loss=policy_loss,
             value_loss=value_loss,

@@ -15,7 +15,7 @@ from ga3c.config import Config
 from ga3c.envs import EnvSpec
 from ga3c.model import Model
 from ga3c.rollout import Experience
-from ga3c.stats import Stats
+from ga3c.stats import Stats, lag_max
 from ga3c.trainer import BadUpdates, NotFinite, Trainer, anneal
 
 SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", actions=4)
@@ -202,14 +202,22 @@ def test_a_gradient_is_clipped_to_its_largest_norm(clip):
 
 
 def test_stale_experiences_are_dropped_and_counted():
-    bench = Bench(max_lag=4)
+    bench = Bench(max_lag=4, min_batch=8)
     bench.advance(10)
     stale, fresh = make_experience(1, steps=5, version=5), make_experience(2, steps=3, version=6)
     expected = plain_gradient(bench.model, bench.model.version.weights, [fresh], bench.config)
     bench.trainer.train([stale, fresh])  # lags 5 and 4
     totals = bench.stats.totals
     assert (totals.stale_steps, totals.samples, totals.updates, totals.experiences) == (5, 3, 1, 1)
+    assert totals.full_updates == 0  # fewer samples than MIN_BATCH were left
     torch.testing.assert_close(bench.model.gradients[0][1], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_updates_of_at_least_the_minimum_batch_are_counted_apart():
+    bench = Bench(min_batch=5)
+    bench.trainer.train([make_experience(1, steps=5)])
+    bench.trainer.train([make_experience(2, steps=4)])
+    assert (bench.stats.totals.updates, bench.stats.totals.full_updates) == (2, 1)
 
 
 def test_a_batch_of_stale_experiences_alone_is_no_update():
@@ -230,13 +238,17 @@ def test_without_a_limit_nothing_is_stale():
 def test_lag_is_counted_in_updates_between_acting_and_training():
     bench = Bench()
     bench.advance(10)
+    first = bench.stats.snapshot()
     bench.trainer.train([make_experience(1, version=10), make_experience(2, version=7)])  # lags 0 and 3
     bench.trainer.train([make_experience(3, version=9)])  # at version 11 by now: lag 2
     totals = bench.stats.totals
     assert (totals.lag, totals.experiences) == (5, 3)
-    assert bench.stats.snapshot().lag_max == 3
+    second = bench.stats.snapshot()
+    assert lag_max(first, second) == 3
     bench.trainer.train([make_experience(4, version=11)])  # at version 12
-    assert bench.stats.snapshot().lag_max == 1  # of its own window
+    third = bench.stats.snapshot()
+    assert lag_max(second, third) == 1  # of its own window
+    assert lag_max(first, third) == 3  # for one who looks over a longer one
     assert bench.stats.lag_max_ever == 3
 
 
