@@ -38,7 +38,17 @@ class AgentsKeepDying(RuntimeError):
 @dataclass
 class AgentProcess:
     process: SpawnProcess
+    plays: bool = False
     leaving_since: float | None = None
+
+
+@dataclass(frozen=True)
+class Crew:
+    """How many agents there are."""
+
+    playing: int = 0
+    starting: int = 0  # all that have not played yet: environments take time to make
+    leaving: int = 0
 
 
 class Agents:
@@ -56,6 +66,7 @@ class Agents:
         log_queue: multiprocessing.Queue[logging.LogRecord],
     ) -> None:
         self.wanted = 0
+        self.crew = Crew()  # when they were last tended; replaced as a whole, so that any thread may read it
         self._config = config
         self._exchange = exchange
         self._stats = stats
@@ -67,20 +78,18 @@ class Agents:
         self._fruitless = 0  # deaths in a row of agents that had not played
         self._start_after = 0.0
 
-    @property
-    def count(self) -> int:
-        """Agents that are not on their way out."""
-        return sum(agent.leaving_since is None for agent in self._agents.values())
-
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""
         now = time.monotonic()
         self._reap(now)
-        while self.count < self.wanted and now >= self._start_after:
+        while len(self._staying()) < self.wanted and now >= self._start_after:
             self._start()
-        staying = [number for number, agent in self._agents.items() if agent.leaving_since is None]
-        for number in staying[self.wanted :]:
+        for number in self._staying()[self.wanted :]:
             self._ask_to_leave(number, now)
+        self.crew = self._count()
+
+    def process_ids(self) -> list[int]:
+        return [agent.process.pid for agent in self._agents.values() if agent.process.pid is not None]
 
     def stop(self, seconds: float) -> None:
         """End all agents, politely at first."""
@@ -98,6 +107,18 @@ class Agents:
             agent.process.join(1.0)
             self._stats.add(lost_steps=self._exchange.dismiss(number))
         self._agents.clear()
+        self.crew = Crew()
+
+    def _staying(self) -> list[int]:
+        return [number for number, agent in self._agents.items() if agent.leaving_since is None]
+
+    def _count(self) -> Crew:
+        staying = self._staying()
+        for number in staying:
+            agent = self._agents[number]
+            agent.plays = agent.plays or self._exchange.played(number) > 0
+        playing = sum(self._agents[number].plays for number in staying)
+        return Crew(playing, len(staying) - playing, len(self._agents) - len(staying))
 
     def _ask_to_leave(self, number: int, now: float) -> None:
         self._exchange.stop_agent(number)

@@ -16,6 +16,7 @@ from ga3c.agents import Agents
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec
 from ga3c.exchange import Exchange
+from ga3c.limits import resident_memory
 from ga3c.queues import Consumer, Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
@@ -49,7 +50,11 @@ class Worker(threading.Thread):
 
 
 class Server:
-    """Owns everything of a parallel run. ``resize`` may be called by any thread; the rest by the one that ``wait``s."""
+    """Owns everything of a parallel run.
+
+    ``resize``, ``setting``, ``agents_playing`` and ``unsettled`` are for any thread; the rest for the one that
+    ``wait``s.
+    """
 
     def __init__(
         self,
@@ -93,12 +98,33 @@ class Server:
 
     @property
     def setting(self) -> dict[str, int]:
-        """NA, NP and NT as they are now."""
+        """NA, NP and NT as they are now; agents that still make their environments are counted."""
+        crew = self._agents.crew
         return {
-            "agents": self._agents.count,
+            "agents": crew.playing + crew.starting,
             "predictors": len(self._predictors),
             "trainers": len(self._trainers),
         }
+
+    @property
+    def agents_playing(self) -> int:
+        return self._agents.crew.playing
+
+    def unsettled(self) -> str:
+        """What still is not as ``resize`` wanted it, in words; empty: all agents play, and who had to leave is gone."""
+        crew, wanted = self._agents.crew, self._agents.wanted
+        with self._sizes:
+            threads = sum(worker.is_alive() for worker in self._retired)
+        parts = [
+            f"{crew.playing} of {wanted} agents play" if crew.starting or crew.playing != wanted else "",
+            f"{crew.leaving} agents have not left yet" if crew.leaving else "",
+            f"{threads} threads have not left yet" if threads else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    def agent_memory(self) -> float:
+        """Bytes of the largest agent; 0 where they cannot be read."""
+        return max(map(resident_memory, self._agents.process_ids()), default=0.0)
 
     def start_agents(self) -> None:
         """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
