@@ -139,6 +139,7 @@ def measure_server(options: Options, agents: int, envs: int) -> Rates:
             f"RUN={run}",
             "LOG_SECONDS=1",
             "TENSORBOARD=0",
+            "TUNER=off",
         ]
         process = subprocess.Popen([sys.executable, "-m", "ga3c", *words], stderr=subprocess.DEVNULL)
         try:

@@ -17,6 +17,7 @@ from typing import Any
 from ga3c.settings import ConfigError, check, nearest, read_words, setting
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
+TUNERS = ("anneal", "paper", "off")
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The settings of the GA3C paper, as far as its text and its published code tell them.
@@ -77,6 +78,15 @@ class Config:
         None, "environments of each agent (K); auto: 16 for ALE, 4 for others", low=1, high=1024
     )
     serial: bool = setting(False, "everything in one thread, the same bits for the same SEED")
+
+    # The tuner of the three numbers
+    tuner: str = setting(
+        "anneal", "how NA, NP and NT are changed during training; SERIAL=1 has no tuner", choices=TUNERS
+    )
+    tuner_window: float = setting(60.0, "seconds over which the tuner measures each setting", above=0)
+    tuner_lag: float | None = setting(
+        None, "largest mean policy lag of a setting that the tuner takes; 0: any; auto: half of MAX_LAG", low=0
+    )
 
     # The algorithm
     t_max: int = setting(20, "steps of an experience, at most", low=1, high=1024)

@@ -14,6 +14,7 @@ from pathlib import Path
 from multiprocessing_logging import MultiProcessingHandler
 
 FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
+PACKAGES = ("ga3c", "tuner")
 END = "ga3c.end-of-log"
 SHORT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -34,20 +35,19 @@ class _All(logging.Handler):
 
 
 class RunLog:
-    """The handlers of a run, attached to the ``ga3c`` logger while it lasts."""
+    """The handlers of a run, attached to the loggers of our packages while it lasts."""
 
     def __init__(self, path: Path, screen: logging.Handler) -> None:
-        self._logger = logging.getLogger("ga3c")
-        self._level_before = self._logger.level
-        self._propagate_before = self._logger.propagate
+        self._before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, PACKAGES)]
         file = logging.FileHandler(path, encoding="utf-8", delay=True)
         file.setFormatter(logging.Formatter(FORMAT))
         self._handlers = [file, screen]
         self._receiver = _receiver(_All(self._handlers))
-        self._logger.setLevel(logging.INFO)
-        self._logger.propagate = False
-        for handler in self._handlers:
-            self._logger.addHandler(handler)
+        for logger, _, _ in self._before:
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            for handler in self._handlers:
+                logger.addHandler(handler)
 
     @property
     def queue(self) -> multiprocessing.Queue[logging.LogRecord]:
@@ -61,12 +61,14 @@ class RunLog:
         # By itself the receiver would wait for records that an agent counted but, killed, never wrote.
         self.queue.put(logging.makeLogRecord({"name": END}))
         self._receiver.close()
+        for logger, level, propagate in self._before:
+            for handler in self._handlers:
+                logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
         for handler in self._handlers:
-            self._logger.removeHandler(handler)
             handler.close()
         self._handlers.clear()
-        self._logger.setLevel(self._level_before)
-        self._logger.propagate = self._propagate_before
 
 
 def _receiver(target: logging.Handler) -> MultiProcessingHandler:

@@ -25,6 +25,7 @@ from ga3c.rundir import RunDirectory, run_path
 from ga3c.server import Server
 from ga3c.settings import ConfigError
 from ga3c.stats import Snapshot, Stats, window_row
+from ga3c.tuning import Tuning
 
 if TYPE_CHECKING:
     from ga3c.learner import Learner
@@ -118,6 +119,7 @@ class Training:
         )
         self._learner: Learner | None = None
         self._server: Server | SerialServer | None = None
+        self._tuning: Tuning | None = None
         self._first: Snapshot = self._stats.snapshot()  # when play began
         self._window = self._first  # when the window of the next line began
 
@@ -156,6 +158,9 @@ class Training:
             server.start_agents()
             self._learner = learner = self._make_learner()
             server.start(learner)
+            if config.tuner != "off":
+                gpu = learner.model.device.type != "cpu"
+                self._tuning = Tuning(config, server, self._stats, self._directory.path, gpu=gpu)
         self._directory.write_config(config)
         model = learner.model
         log.info(
@@ -185,6 +190,8 @@ class Training:
                 playing = True
                 self._first = self._window = self._stats.snapshot()  # rates leave out the start
                 log.info("first prediction after %.1f s", self._stats.session_seconds)
+                if self._tuning is not None:
+                    self._tuning.begin()
             if now >= next_log:
                 self._log_window(server)
                 next_log = max(next_log + self._config.log_seconds, now)
@@ -216,6 +223,8 @@ class Training:
 
     def _end(self, reason: str, refused: bool) -> dict[str, Any]:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
+        if self._tuning is not None:
+            self._tuning.stop()
         rates: dict[str, Any] = dict.fromkeys(RATES, 0)
         if self._server is not None:
             if self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
