@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
-from ga3c.options import EvalOptions, PlayOptions
+from ga3c.options import EvalOptions, PlayOptions, ReplayOptions
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\
@@ -18,6 +18,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
   ./run.sh efficiency                     steps per second beside what the cores could give (about 8 minutes)
   ./run.sh test                           format, lint, types and tests
   ./run.sh help                           this page
@@ -47,6 +48,12 @@ def play(words: list[str]) -> int:
     return main(words)
 
 
+def replay(words: list[str]) -> int:
+    from ga3c.replay import main
+
+    return main(words)
+
+
 def efficiency(words: list[str]) -> int:
     from experiments.efficiency import main
 
@@ -55,7 +62,12 @@ def efficiency(words: list[str]) -> int:
 
 def show_help(words: list[str]) -> int:
     print(USAGE)
-    for title, options in (("training", Config), ("eval", EvalOptions), ("play", PlayOptions)):
+    for title, options in (
+        ("training", Config),
+        ("eval", EvalOptions),
+        ("play", PlayOptions),
+        ("replay", ReplayOptions),
+    ):
         print(f"Settings of {title}:\n")
         rows = settings_table(options)
         key_width = max(len(key) for key, _, _ in rows)
@@ -70,6 +82,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "play": play,
+    "replay": replay,
     "efficiency": efficiency,
     "help": show_help,
     "--help": show_help,

@@ -1,10 +1,11 @@
-"""The settings of ``eval`` and ``play``, apart from their code, which imports torch."""
+"""The settings of ``eval``, ``play`` and ``replay``, apart from their code, which has heavy imports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from ga3c.config import TUNERS
 from ga3c.settings import ConfigError, check, setting
 
 
@@ -53,3 +54,24 @@ class PlayOptions(PolicyOptions):
         if self.video and Path(self.video).suffix.lower() not in (".mp4", ".gif"):
             raise ConfigError(f"VIDEO={self.video} is of no known kind: use a name that ends in .mp4 or .gif")
         require_directory("VIDEO", self.video)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    run: str = setting("", "directory of a run with a tuner; several, with commas between, are shown together")
+    strategy: str = setting(
+        "", "try this strategy on what the run measured, instead of checking its own", choices=("", *TUNERS)
+    )
+    out: str = setting("", "folder for the picture and the page; empty: the directory of the run, or of the first")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.runs:
+            raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/pong-20260101-120000")
+        require_directory("OUT", self.out)
+        if self.out and Path(self.out).expanduser().is_file():
+            raise ConfigError(f"OUT={self.out} is a file: name a folder for the picture and the page")
+
+    @property
+    def runs(self) -> list[str]:
+        return [run.strip() for run in self.run.split(",") if run.strip()]

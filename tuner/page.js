@@ -28,7 +28,7 @@
     [173, 220, 48], [253, 231, 37],
   ];
 
-  // --- small things ---------------------------------------------------------------------------------------------------
+  // --- small things ---
 
   function add(parent, name, attributes = {}, text) {
     const node = document.createElementNS(NAMESPACE, name);
@@ -92,7 +92,7 @@
     }
   }
 
-  // --- the run over time ----------------------------------------------------------------------------------------------
+  // --- the run over time ---
 
   const latest = Math.max(1e-9, ...data.runs.flatMap(run => run.trials.map(t => t.to))) / data.unit;
   const most = PANELS.map((panel, p) => {
@@ -125,19 +125,19 @@
     const plan = layout(width);
     const svg = canvas(box, width, plan.height);
     const times = ticks(latest, Math.max(2, Math.floor(width / 90)), false);
-    PANELS.forEach((panel, p) => drawFrame(svg, plan, p, times, width));
+    const { y0 } = plan.places[0];
+    if (alone) drawSimulated(svg, plan, data.runs[0]);
+    const cursor = add(svg, "rect", { class: "cursor", y: y0, height: plan.base - y0, width: 0 });
+    PANELS.forEach((panel, p) => drawFrame(svg, plan, p, times));
     data.runs.forEach((run, index) => drawRun(svg, plan, run, index));
     for (const time of times) {
       add(svg, "text", { x: plan.x(time * data.unit), y: plan.base + 16, "text-anchor": "middle" }, String(time));
     }
     add(svg, "text", { x: plan.right, y: plan.base + 32, "text-anchor": "end" }, `${data.unitName} of the run`);
-    const { y0 } = plan.places[0];
-    const cursor = add(svg, "rect", { class: "cursor", y: y0, height: plan.base - y0, width: 0 });
-    svg.prepend(cursor);
     return { plan, cursor };
   }
 
-  function drawFrame(svg, plan, p, times, width) {
+  function drawFrame(svg, plan, p, times) {
     const panel = PANELS[p], { y0, y1, y } = plan.places[p];
     const name = add(svg, "text", { class: "name", x: 0, y: y0 - 9 }, panel.name);
     if (panel.unit) add(name, "tspan", { dx: 8 }, panel.unit);
@@ -168,15 +168,21 @@
     return path;
   }
 
+  // Windows that nobody measured have a ground of their own, one shape for neighbours so that no seams are seen.
+  function drawSimulated(svg, plan, run) {
+    let path = "";
+    run.trials.forEach((t, i) => {
+      if (!t.simulated || (i && run.trials[i - 1].simulated)) return;
+      let last = i;
+      while (run.trials[last + 1]?.simulated) last++;
+      const from = plan.x(t.from), to = plan.x(run.trials[last].to);
+      for (const { y0, y1 } of plan.places) path += `M${from} ${y0}H${to}V${y1}H${from}Z`;
+    });
+    add(svg, "path", { class: "simulated", d: path });
+  }
+
   function drawRun(svg, plan, run, index) {
     PANELS.forEach((panel, p) => {
-      const { y0, y1 } = plan.places[p];
-      for (const t of run.trials) {
-        if (alone && t.simulated) {
-          const x = plan.x(t.from);
-          add(svg, "rect", { class: "simulated", x, width: plan.x(t.to) - x, y: y0, height: y1 - y0 });
-        }
-      }
       if (alone) drawAlone(svg, plan, run, panel, p);
       else drawBeside(svg, plan, run, index, panel, p);
     });
@@ -207,7 +213,7 @@
   // Several runs: each has a colour, a dash and a shape, and is moved a little so that none hides another.
   function drawBeside(svg, plan, run, index, panel, p) {
     const { y } = plan.places[p];
-    const shift = p < KNOBS ? (index - (data.runs.length - 1) / 2) * 2.5 : 0;
+    const shift = p < KNOBS ? (index - (data.runs.length - 1) / 2) * 1.6 : 0;
     const line = { stroke: colour(index), "stroke-dasharray": DASHES[style(index)], fill: "none", "stroke-width": 1.7 };
     add(svg, "path", { ...line, d: steps(run, plan, p, p < KNOBS ? t => t.before[p] : panel.of, shift) });
     for (const [verdict, size] of [["accepted", 3.4], ["reopened", 5.5], ["failed", 3.4]]) {
@@ -225,7 +231,7 @@
     return p < KNOBS && (t.verdict === "reopened" || t.tried[p] !== t.before[p]);
   }
 
-  // --- reading a window -----------------------------------------------------------------------------------------------
+  // --- reading a window ---
 
   function makeTip(box) {
     const tip = document.createElement("div");
@@ -256,7 +262,9 @@
     const about = t.simulated ? ", simulated" : "";
     const time = `${shown(t.to / data.unit)} ${data.unitName}`;
     const lines = [[alone ? `Window ${t.number}, to ${time}` : `${run.name}, window ${t.number}`, true]];
-    lines.push([`tried ${t.tried.join("/")} against ${t.before.join("/")}${about}`]);
+    const again = t.tried.join() === t.before.join();
+    const against = again ? "" : ` against ${t.before.join("/")}`;
+    lines.push([`${again ? "measured" : "tried"} ${t.tried.join("/")}${against}${about}`]);
     lines.push([`TPS ${shown(t.tps)}, PPS ${shown(t.pps)}, lag ${shown(t.lag)}`]);
     if (alone && t.queues !== "–") lines.push([`queues ${t.queues}, largest lag ${shown(t.lagMax)}`]);
     lines.push([`${t.verdict}: ${t.reason}`]);
@@ -312,7 +320,7 @@
     return redraw;
   }
 
-  // --- the heat map ---------------------------------------------------------------------------------------------------
+  // --- the heat map ---
 
   function viridis(share) {
     const place = clamp(share, 0, 1) * (VIRIDIS.length - 1), i = Math.min(Math.floor(place), VIRIDIS.length - 2);
@@ -391,7 +399,8 @@
       drawn.picked = drawn.frame(at, "picked");
       const count = `${cell[3]} measured window${cell[3] === 1 ? "" : "s"}`;
       const source = cell[3] ? `mean of ${count}` : "simulated, never measured";
-      const settings = cell[4].split(", "), few = settings.slice(0, 4).join(", ") + (settings.length > 4 ? ", …" : "");
+      const settings = cell[4].split(", ");
+      const few = settings.slice(0, 4).join(", ") + (settings.length > 4 ? ", …" : "");
       const lines = [[few, true], [`TPS ${shown(cell[2])}: ${source}`]];
       fillTip(tip, lines);
       placeTip(tip, box, drawn.x(column) + drawn.wide / 2, drawn.y(row) - 30);

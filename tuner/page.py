@@ -174,7 +174,11 @@ def _facts(story: Story) -> str:
     facts = [
         ("Best setting found", str(story.final), "agents / predictors / trainers"),
         ("TPS there", number(story.final_tps), "model updates per second, mean of its windows"),
-        ("Gain", gain_in_words(story.gain), f"over {story.start}, where it began"),
+        (
+            "Gain",
+            gain_in_words(story.gain),
+            f"over {story.start}, where it began{', before speed changed' if story.count('reopened') else ''}",
+        ),
         (
             "Held since",
             f"{since / 60:.1f} min" if since is not None else "–",

@@ -214,7 +214,7 @@ def _draw_beside(
 
     Whole numbers are moved a little by the run's place among the others, or the last run would hide the ones before.
     """
-    shift = 0.02 * most * place if panel.knob else 0.0
+    shift = 0.012 * most * place if panel.knob else 0.0
     line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5, "alpha": 0.9}
     times, values = _held(story, panel.knob, unit) if panel.knob else _ran(story, panel.value, unit)
     axes.plot(times, [value + shift for value in values], **line)
@@ -226,6 +226,7 @@ def _draw_beside(
             [_middle(each) / unit for each in marked],
             [_marked_at(panel, each) + shift for each in marked],
             linestyle="",
+            clip_on=False,
             marker=style["marker"],
             markersize=8 if verdict == "reopened" else 5,
             color=style["color"],

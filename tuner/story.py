@@ -46,11 +46,15 @@ class Story:
 
     @property
     def start_tps(self) -> float | None:
-        return self._mean_tps(self.start)
+        return _mean_tps(self.trials, self.start)
 
     @property
     def final_tps(self) -> float | None:
-        return self._mean_tps(self.final)
+        """Since the machine changed for the last time, if it did and the setting was measured since."""
+        reopened = [index for index, trial in enumerate(self.trials) if trial.decision.verdict == "reopened"]
+        since = self.trials[reopened[-1] :] if reopened else self.trials
+        now = _mean_tps(since, self.final)
+        return now if now is not None else _mean_tps(self.trials, self.final)
 
     @property
     def gain(self) -> float | None:
@@ -71,12 +75,12 @@ class Story:
     def count(self, verdict: str) -> int:
         return Counter(trial.decision.verdict for trial in self.trials)[verdict]
 
-    def _mean_tps(self, setting: Setting) -> float | None:
-        """The mean of all windows under a setting: one window can be lucky."""
-        values = [
-            tps for trial in self.trials if trial.measurement.setting == setting and (tps := tps_of(trial)) is not None
-        ]
-        return fmean(values) if values else None
+
+def _mean_tps(trials: Sequence[Trial], setting: Setting) -> float | None:
+    """The mean of all windows under a setting: one window can be lucky."""
+    there = [tps_of(trial) for trial in trials if trial.measurement.setting == setting]
+    known = [tps for tps in there if tps is not None]
+    return fmean(known) if known else None
 
 
 def tps_of(trial: Trial) -> float | None:
@@ -118,11 +122,18 @@ def closing_sentence(story: Story) -> str:
         return f"{story.name}: the run ended before its first window did, so nothing was decided."
     windows = f"{len(story.trials)} window{'' if len(story.trials) == 1 else 's'} of {story.trace.plan.window:g} s"
     if story.final == story.start:
-        return f"{story.name}: stayed at {story.start}, {number(story.start_tps)} TPS, over {windows}."
+        return (
+            f"{story.name}: stayed at {story.start}, {number(story.final_tps)} TPS, over {windows}{_reopened(story)}."
+        )
     return (
         f"{story.name}: {story.start} → {story.final}, {number(story.start_tps)} → {number(story.final_tps)} TPS "
-        f"({gain_in_words(story.gain)}) in {windows}."
+        f"({gain_in_words(story.gain)}) in {windows}{_reopened(story)}."
     )
+
+
+def _reopened(story: Story) -> str:
+    count = story.count("reopened")
+    return f"; speed changed and the search began anew {'once' if count == 1 else f'{count} times'}" if count else ""
 
 
 def printable(text: str) -> str:
