@@ -181,7 +181,7 @@ def _facts(story: Story) -> str:
         ),
         (
             "Held since",
-            f"{since / 60:.1f} min" if since is not None else "–",
+            "the start" if since == story.trials[0].seconds else f"{since / 60:.1f} min" if since is not None else "–",
             f"of {story.trials[-1].seconds / 60:.1f} min",
         ),
     ]
