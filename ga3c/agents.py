@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -54,6 +55,7 @@ class Crew:
 class Agents:
     """As many agent processes as wanted. All is done in ``tend``, which one thread calls often.
 
+    More than ever played together are an attempt: where it fails it is given up, and the run goes on without them.
     Starting from one thread alone matters: on Linux an agent dies with the thread that started it.
     """
 
@@ -66,6 +68,7 @@ class Agents:
         log_queue: multiprocessing.Queue[logging.LogRecord],
     ) -> None:
         self.wanted = 0
+        self.refusal = ""  # why there are fewer than wanted, where more was given up
         self.crew = Crew()  # when they were last tended; replaced as a whole, so that any thread may read it
         self._config = config
         self._exchange = exchange
@@ -77,23 +80,36 @@ class Agents:
         self._deaths: deque[float] = deque()
         self._fruitless = 0  # deaths in a row of agents that had not played
         self._start_after = 0.0
+        self._proven = 0  # the most that were wanted and all played
+        self._most = math.inf
+
+    def want(self, count: int) -> None:
+        """For any thread; ``tend`` follows."""
+        self.refusal, self._most = "", math.inf
+        self.wanted = count
 
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""
         now = time.monotonic()
         self._reap(now)
-        while len(self._staying()) < self.wanted and now >= self._start_after:
-            self._start()
-        for number in self._staying()[self.wanted :]:
+        while len(self._staying()) < self._target and now >= self._start_after:
+            try:
+                self._start()
+            except OSError as error:
+                if not self._give_up_more(f"no further agent could be started: {error}"):
+                    raise
+        for number in self._staying()[self._target :]:
             self._ask_to_leave(number, now)
         self.crew = self._count()
+        if self.crew == Crew(playing=self.wanted):
+            self._proven = max(self._proven, self.wanted)
 
     def process_ids(self) -> list[int]:
         return [agent.process.pid for agent in self._agents.values() if agent.process.pid is not None]
 
     def stop(self, seconds: float) -> None:
         """End all agents, politely at first."""
-        self.wanted = 0
+        self.want(0)
         now = time.monotonic()
         until = now + seconds
         for number in self._agents:  # before any is looked at: one that is dead already is no reason to fail any more
@@ -108,6 +124,20 @@ class Agents:
             self._stats.add(lost_steps=self._exchange.dismiss(number))
         self._agents.clear()
         self.crew = Crew()
+
+    @property
+    def _target(self) -> int:
+        return int(min(self.wanted, self._most))
+
+    def _give_up_more(self, why: str) -> bool:
+        """Go back to as many as have all played before, unless it was those that failed."""
+        if not 0 < self._proven < self._target:
+            return False
+        self._most, self.refusal = self._proven, why
+        self._fruitless = 0
+        self._deaths.clear()
+        log.warning("%s; the run goes on with %d", why, self._proven)
+        return True
 
     def _staying(self) -> list[int]:
         return [number for number, agent in self._agents.items() if agent.leaving_since is None]
@@ -132,8 +162,12 @@ class Agents:
         process = self._spawn.Process(
             target=run_agent, args=(task, self._log_queue), name=f"agent-{number}", daemon=True
         )
-        with _clean_start():
-            process.start()
+        try:
+            with _clean_start():
+                process.start()
+        except OSError:
+            self._exchange.dismiss(number)
+            raise
         self._agents[number] = AgentProcess(process)
 
     def _reap(self, now: float) -> None:
@@ -156,10 +190,10 @@ class Agents:
         while now - self._deaths[0] > DEATHS_WINDOW:
             self._deaths.popleft()
         if self._fruitless > FRUITLESS_TOLERATED or len(self._deaths) > DEATHS_TOLERATED:
-            raise AgentsKeepDying(
-                f"{len(self._deaths)} agents died within {DEATHS_WINDOW:.0f} s; the last, agent {number}, {end}. "
-                "What it said is in log.txt"
-            )
+            why = f"{len(self._deaths)} agents died within {DEATHS_WINDOW:.0f} s; the last, agent {number}, {end}"
+            if not self._give_up_more(why):
+                raise AgentsKeepDying(f"{why}. What it said is in log.txt")
+            return
         backoff = min(BACKOFF_SECONDS * 2 ** (len(self._deaths) - 1), BACKOFF_MOST)
         self._start_after = now + backoff
         log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)

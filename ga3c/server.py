@@ -111,7 +111,12 @@ class Server:
         return self._agents.crew.playing
 
     def unsettled(self) -> str:
-        """What still is not as ``resize`` wanted it, in words; empty: all agents play, and who had to leave is gone."""
+        """What still is not as ``resize`` wanted it, in words; empty: all agents play, and who had to leave is gone.
+
+        Raises where agents were given up.
+        """
+        if self._agents.refusal:
+            raise RuntimeError(self._agents.refusal)
         crew, wanted = self._agents.crew, self._agents.wanted
         with self._sizes:
             threads = sum(worker.is_alive() for worker in self._retired)
@@ -129,7 +134,7 @@ class Server:
     def start_agents(self) -> None:
         """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
         self._exchange_worker.start()
-        self._agents.wanted = min(self._config.agents or 1, max(1, available_cores() - 1))
+        self._agents.want(min(self._config.agents or 1, max(1, available_cores() - 1)))
         self._agents.tend()
 
     def start(self, learner: Learner) -> None:
@@ -142,7 +147,7 @@ class Server:
         with self._sizes:
             self._retired = [worker for worker in self._retired if worker.is_alive()]
             if agents is not None:
-                self._agents.wanted = agents
+                self._agents.want(agents)
                 self._something.set()
             if predictors is not None:
                 self._resize(self._predictors, predictors, self._start_predictor, self._retired)
