@@ -188,10 +188,9 @@ class Controller(threading.Thread):
 
     def _window(self, setting: Setting, agents: int) -> list[Counters]:
         """The counters at the bounds of the parts of a window; none if an agent died: the setting did not hold then."""
-        begin = time.monotonic()
         marks = [self._server.counters()]
-        for part in range(1, PARTS + 1):
-            self._wait(begin + part * self._plan.window / PARTS - time.monotonic())
+        for _ in range(PARTS):
+            self._wait(self._plan.window / PARTS)  # each its full time: one cut short after a late one would be noise
             marks.append(self._server.counters())
             if marks[-1].agents_started != agents or self._unsettled(setting):
                 return []
@@ -210,6 +209,8 @@ class Controller(threading.Thread):
 
     def _put_back(self) -> None:
         self._applied = None
+        if self._stopping.is_set():
+            return  # the server is about to stop, and must not grow again
         try:
             self._server.apply(self._incumbent)
         except Exception as error:
