@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.anneal import Anneal
 from tuner.strategy import Off, Paper, Plan, Strategy
 
-STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {"paper": Paper, "off": Off}
+STRATEGIES: dict[str, Callable[[Plan], Strategy]] = {"anneal": Anneal, "paper": Paper, "off": Off}
 
 
 def make_strategy(plan: Plan) -> Strategy:

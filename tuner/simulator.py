@@ -1,0 +1,232 @@
+"""A discrete-event model of the whole system: agents, queues, predictors, trainers, cores and device.
+
+Many settings are simulated side by side, one event of each per round, with one array element per setting: a machine's
+whole landscape takes seconds. What is modelled:
+
+- Agents play, ask for a prediction and wait for it. They share the cores with all else that computes there.
+- A predictor takes all requests that wait as one batch, a trainer a batch of experiences. Each batch is first prepared
+  on the host (partly under Python's lock, so threads hold each other up), then computed on the device: a GPU that all
+  threads share, or a core of their own.
+- While the training queue is full, predictors wait.
+
+Agents are alike, so it is enough to count how many play and how many wait; what they play flows into the training
+queue evenly, as staggered experiences do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.space import Setting
+from tuner.strategy import System
+
+Array = NDArray[np.float64]
+
+IDLE, HOST, DEVICE = 0, 1, 2  # what a thread does
+# Durations vary by up to this share; if they did not, agents and threads would fall into step with each other.
+TURNS_VARY, WORK_VARIES = 0.8, 0.3
+GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What things cost on a machine, in seconds."""
+
+    cores: float
+    gpu: bool
+    env_step: float  # one step of one environment, on a core
+    agent_turn: float  # one request and its reply in an agent, on a core
+    predict_host: float  # of a batch
+    predict_host_each: float  # of each request in it, with its part of the exchange
+    predict_base: float  # on the device, of a batch
+    predict_each: float  # of each observation in it
+    train_host: float
+    train_base: float
+    train_each: float
+    lock: float  # share of the host's work that holds Python's lock
+    crowding: float  # a core's loss to each doubling of agents per core: caches, switches
+    switching: float  # loss of host and device to each further thread that is at work there
+    overlap: float = 0.0  # how much of a GPU's time a second batch at once can still use
+    largest_prediction: int = 256  # observations
+    queue_batches: float = 2.0  # training batches that may wait
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Steady rates, one element per setting."""
+
+    tps: Array
+    pps: Array
+    prediction_batch: Array  # observations, mean
+    training_queue: Array  # experiences, mean
+    lag: Array  # updates, mean
+
+
+def simulate(
+    machine: Machine, system: System, settings: Sequence[Setting], *, rounds: int = 6000, seed: int = 0
+) -> Simulated:
+    """Run each setting for that many events, and measure the last three quarters of them."""
+    simulation = _Simulation(machine, system, settings, seed)
+    for _ in range(rounds // 4):
+        simulation.advance()
+    simulation.reset_counts()
+    for _ in range(rounds - rounds // 4):
+        simulation.advance()
+    return simulation.rates()
+
+
+class _Simulation:
+    def __init__(self, machine: Machine, system: System, settings: Sequence[Setting], seed: int) -> None:
+        self._machine = machine
+        self._spread = (0.5 + GOLDEN * 1000 * seed) % 1.0
+        numbers = np.array(settings, dtype=np.int64).reshape(-1, 3)
+        self._agents = numbers[:, 0].astype(float)
+        count, predictors, trainers = len(numbers), int(numbers[:, 1].max()), int(numbers[:, 2].max())
+        self._rows = np.arange(count)
+        self._predictors = predictors  # threads are columns: predictors first, then trainers
+
+        halves = 2 if system.envs_per_agent > 1 else 1
+        self._envs = system.envs_per_agent / halves  # of a player, the part of an agent that waits as one
+        self._t_max = system.t_max
+        self._all_envs = self._agents * system.envs_per_agent
+        self._batch = -(-system.min_batch // system.t_max) * system.t_max  # whole experiences
+        self._most_players = max(1.0, machine.largest_prediction // self._envs)
+        crowd = 1 + machine.crowding * np.log2(np.maximum(self._agents / machine.cores, 1.0))
+        self._turn = (machine.env_step * self._envs + machine.agent_turn) * crowd
+
+        # Every player asks for its first prediction at the start.
+        self._playing = np.zeros(count)
+        self._asking = self._agents * halves
+        self._queue = np.zeros(count)  # samples
+        self._queue_bound = machine.queue_batches * self._batch
+        self._next_turn = self._draw(count)
+
+        self._phase = np.zeros((count, predictors + trainers), dtype=np.int8)
+        self._left = np.full(self._phase.shape, np.inf)  # work left in the phase
+        self._size = np.zeros(self._phase.shape)  # players of a predictor's batch
+        there = np.arange(predictors + trainers)
+        self._there = np.where(
+            there < predictors, there < numbers[:, 1:2], there - predictors < numbers[:, 2:3]
+        )  # threads that the setting has
+        self.reset_counts()
+        self._start_predictions()
+
+    def reset_counts(self) -> None:
+        self._time = np.zeros(len(self._agents))
+        self._steps = np.zeros_like(self._time)
+        self._batches = np.zeros_like(self._time)
+        self._predicted = np.zeros_like(self._time)
+        self._queued = np.zeros_like(self._time)  # samples × seconds
+
+    def rates(self) -> Simulated:
+        # In a steady state all that is played is trained; steps are counted more finely than updates.
+        pps = self._steps / self._time
+        queue = self._queued / self._time
+        return Simulated(
+            tps=pps / self._batch,
+            pps=pps,
+            prediction_batch=self._predicted * self._envs / np.maximum(self._batches, 1),
+            training_queue=queue / self._t_max,
+            lag=(self._all_envs * self._t_max + queue) / self._batch,
+        )
+
+    def advance(self) -> None:
+        """To the next event of every setting."""
+        turn_rate, thread_rate = self._speeds()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            until_turn = np.where(turn_rate > 0, self._next_turn / turn_rate, np.inf)
+            until_thread = np.where(thread_rate > 0, self._left / thread_rate, np.inf)
+        thread = until_thread.argmin(axis=1)
+        first_thread = until_thread[self._rows, thread]
+        turns = until_turn <= first_thread
+        step = np.minimum(until_turn, first_thread)
+        self._time += step
+        self._queued += step * self._queue
+        self._next_turn -= step * turn_rate
+        self._left -= step[:, None] * thread_rate
+        self._end_turns(turns)
+        self._end_phases(~turns, thread)
+        self._start_predictions()
+        self._start_trainings()
+
+    def _speeds(self) -> tuple[Array, Array]:
+        """How quickly agents take turns, and each thread's work gets done, by who else computes."""
+        machine = self._machine
+        host = self._phase == HOST
+        device = self._phase == DEVICE
+        hosts, devices = host.sum(axis=1), device.sum(axis=1)
+        players = np.minimum(self._playing, self._agents)  # the two halves of an agent are one process
+        allowed = np.minimum(hosts, 1 / machine.lock)
+        wanted = players + allowed + (0 if machine.gpu else devices)
+        speed = np.minimum(1.0, machine.cores / np.maximum(wanted, 1.0))
+        host_speed = speed * allowed / np.maximum(hosts, 1) / (1 + machine.switching * np.maximum(hosts - 1, 0))
+        if machine.gpu:
+            at_once = (1 + machine.overlap * (devices > 1)) / (1 + machine.switching * np.maximum(devices - 1, 0))
+            device_speed = at_once / np.maximum(devices, 1)
+        else:
+            device_speed = speed
+        rates = np.where(host, host_speed[:, None], np.where(device, device_speed[:, None], 0.0))
+        return speed * players / self._turn, rates
+
+    def _end_turns(self, ended: NDArray[np.bool_]) -> None:
+        self._playing -= ended
+        self._asking += ended
+        self._steps += ended * self._envs
+        self._queue += ended * self._envs
+        self._next_turn = np.where(ended, self._draw(len(ended)), self._next_turn)
+
+    def _end_phases(self, ended: NDArray[np.bool_], thread: NDArray[np.int64]) -> None:
+        rows = self._rows[ended]
+        columns = thread[ended]
+        prepared = self._phase[rows, columns] == HOST
+        self._begin_device(rows[prepared], columns[prepared])
+        rows, columns = rows[~prepared], columns[~prepared]
+        self._phase[rows, columns] = IDLE
+        self._left[rows, columns] = np.inf
+        self._playing[rows] += self._size[rows, columns]  # answers; a trainer's size is 0
+        self._size[rows, columns] = 0
+
+    def _begin_device(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> None:
+        machine = self._machine
+        predicts = columns < self._predictors
+        samples = np.where(predicts, self._size[rows, columns] * self._envs, self._batch)
+        self._phase[rows, columns] = DEVICE
+        self._left[rows, columns] = self._vary(WORK_VARIES) * np.where(
+            predicts,
+            machine.predict_base + machine.predict_each * samples,
+            machine.train_base + machine.train_each * samples,
+        )
+
+    def _start_predictions(self) -> None:
+        idle = self._there[:, : self._predictors] & (self._phase[:, : self._predictors] == IDLE)
+        rows = np.flatnonzero(idle.any(axis=1) & (self._asking > 0) & (self._queue < self._queue_bound))
+        columns = idle[rows].argmax(axis=1)
+        players = np.minimum(self._asking[rows], self._most_players)
+        self._asking[rows] -= players
+        self._size[rows, columns] = players
+        self._phase[rows, columns] = HOST
+        work = self._machine.predict_host + self._machine.predict_host_each * players
+        self._left[rows, columns] = self._vary(WORK_VARIES) * work
+        self._batches[rows] += 1
+        self._predicted[rows] += players
+
+    def _start_trainings(self) -> None:
+        idle = self._there[:, self._predictors :] & (self._phase[:, self._predictors :] == IDLE)
+        rows = np.flatnonzero(idle.any(axis=1) & (self._queue >= self._batch))
+        columns = self._predictors + idle[rows].argmax(axis=1)
+        self._queue[rows] -= self._batch
+        self._phase[rows, columns] = HOST
+        self._left[rows, columns] = self._vary(WORK_VARIES) * self._machine.train_host
+
+    def _draw(self, count: int) -> Array:
+        """Work until the next agent's turn ends, in turns. The same for all settings, so that they compare."""
+        return np.full(count, self._vary(TURNS_VARY))
+
+    def _vary(self, width: float) -> float:
+        """A factor around 1. Evenly spread rather than drawn, so that rates settle quickly."""
+        self._spread = (self._spread + GOLDEN) % 1.0
+        return 1.0 + width * (2.0 * self._spread - 1.0)
