@@ -36,7 +36,8 @@ LATE = 0.4  # seconds that a loaded machine may take to wake a thread up
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(controller, "SETTLING_LEAST", 0.01)
-    monkeypatch.setattr(controller, "PATIENCE", 0.1)
+    monkeypatch.setattr(controller, "PATIENCE", 0.3)
+    monkeypatch.setattr(controller, "ENV_PATIENCE", 0.0)
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.002)
 
 
@@ -252,7 +253,7 @@ def test_agents_that_never_come(tmp_path, tune):
     server.unsettled = lambda: "2 of 7 agents play" if server.setting.agents == 7 else ""
     tune(server, lambda _: Listed(PLAN.start, Setting(7, 1, 1), PLAN.start))
     trials = wait_for_trials(tmp_path, 3)
-    assert trials[1].measurement.problem == "7/1/1 did not take effect: for 0.1 s only 2 of 7 agents play"
+    assert trials[1].measurement.problem == "7/1/1 did not take effect: for 0.3 s only 2 of 7 agents play"
     assert server.setting == PLAN.start
     assert not trials[2].measurement.problem
 
@@ -261,8 +262,8 @@ def test_as_long_as_more_agents_come_it_waits(tmp_path, tune):
     server = FakeServer()
     begun = time.monotonic()
 
-    def unsettled():  # one more every 0.05 s: longer than the patience in all, never without progress for so long
-        playing = int((time.monotonic() - begun) / 0.05)
+    def unsettled():  # one more every 0.1 s: longer than the patience in all, never without progress for so long
+        playing = int((time.monotonic() - begun) / 0.1)
         return f"{playing} of 5 agents play" if playing < 5 else ""
 
     server.unsettled = unsettled
@@ -616,6 +617,40 @@ def test_more_agents_than_the_system_takes_are_given_up_and_the_run_goes_on(serv
     server_run.wait_until(lambda: not tunable.unsettled())
     before = server_run.stats.totals.updates
     server_run.wait_until(lambda: server_run.stats.totals.updates > before)
+
+
+def test_more_agents_that_die_at_once_are_given_up_and_the_run_goes_on(tmp_path, monkeypatch):
+    """As where memory is short: those that play already are no reason to end the run."""
+    (tmp_path / "narrow.py").write_text(
+        "import os\n"
+        "import gymnasium\n"
+        "class Narrow(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,))\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, **_):\n"
+        f"        if os.path.exists({str(tmp_path / 'full')!r}):\n"
+        "            os._exit(3)\n"
+        "        return self.observation_space.sample(), {}\n"
+        "    def step(self, action):\n"
+        "        return self.observation_space.sample(), 1.0, False, False, {}\n"
+        "gymnasium.register('Narrow-v0', Narrow)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = Run(tmp_path, agents=1, game="narrow:Narrow-v0")
+    try:
+        tunable = TunableServer(run.server, run.stats)
+        run.wait_until(lambda: not tunable.unsettled())
+        (tmp_path / "full").touch()
+        tunable.apply(Setting(3, 1, 1))
+        with pytest.raises(RuntimeError, match=r"agents died within 60 s; .* ended with code 3"):
+            run.wait_until(lambda: not tunable.unsettled())
+        tunable.apply(Setting(1, 1, 1))
+        run.wait_until(lambda: not tunable.unsettled())
+        assert len(run.processes()) == 1
+        before = run.stats.totals.updates
+        run.wait_until(lambda: run.stats.totals.updates > before)
+    finally:
+        run.close()
 
 
 QUICK = [

@@ -11,7 +11,7 @@ from typing import Protocol
 from tuner.record import Record, restore
 from tuner.space import Setting
 from tuner.strategy import Measurement, Plan, Strategy
-from tuner.trace import Trace, TraceError, Trial
+from tuner.trace import Trace, Trial
 from tuner.window import Counters, measurement
 
 log = logging.getLogger(__name__)
@@ -20,6 +20,7 @@ PARTS = 6  # equal parts of a window; what they differ by tells the noise
 SETTLING = 0.1  # of a window, thrown away after each change
 SETTLING_LEAST = 1.0  # seconds
 PATIENCE = 60.0  # seconds without any progress after which a setting counts as one that cannot be had
+ENV_PATIENCE = 1.0  # seconds more for each environment that a core has to make: agents that start at once end at once
 SPOILED_MOST = 3  # windows in a row in which agents died; then the setting counts as one that does not hold
 LOOK_SECONDS = 0.05
 
@@ -97,8 +98,8 @@ class Controller(threading.Thread):
             strategy = self._make(self._resumed.plan)
             try:
                 restore(strategy, self._resumed)
-            except TraceError as error:
-                self._record.set_aside(str(error))
+            except Exception as error:  # also what a strategy says to a trace that an older one left
+                self._record.set_aside(f"{type(error).__name__}: {error}")
             else:
                 self._go_on_after(self._resumed)
                 return strategy
@@ -172,12 +173,14 @@ class Controller(threading.Thread):
     def _wait_for_effect(self, setting: Setting) -> None:
         """Until the setting is what really runs, as long as it comes nearer."""
         seen, until = "", 0.0
+        system = self._plan.system
+        patience = PATIENCE + ENV_PATIENCE * setting.agents * system.envs_per_agent / system.cores
         while unsettled := self._unsettled(setting):
             now = time.monotonic()
             if unsettled != seen:
-                seen, until = unsettled, now + PATIENCE
+                seen, until = unsettled, now + patience
             elif now >= until:
-                raise NotMeasured(f"{setting} did not take effect: for {PATIENCE:g} s only {unsettled}")
+                raise NotMeasured(f"{setting} did not take effect: for {patience:.3g} s only {unsettled}")
             self._wait(LOOK_SECONDS)
 
     def _unsettled(self, setting: Setting) -> str:
