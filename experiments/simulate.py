@@ -125,7 +125,7 @@ def make_contests(seed: int, count: int) -> list[Contest]:
             cores, envs, gpu, t_max, min_batch = int(machine.cores), 1, True, 5, 1
             space = space_of(cores)
         elif index % 3 == 1:
-            name, machine = f"law {index}", _draw_law(random, cores * (envs if envs > 1 else 1), space)
+            name, machine = f"law {index}", _draw_law(random, cores)
         else:
             name, machine = f"machine {index}", usual_machine(random, cores, gpu, breadth=1.2)
         contests.append(Contest(name, System(cores, gpu, envs, t_max, min_batch), space, machine))
@@ -142,7 +142,7 @@ def _stirred(machine: Machine, random: np.random.Generator) -> Machine:
     return replace(machine, **costs)
 
 
-def _draw_law(random: np.random.Generator, cores: float, space: Space) -> Law:
+def _draw_law(random: np.random.Generator, cores: float) -> Law:
     agent_rate = float(np.exp(random.uniform(np.log(50), np.log(800))))
     most = agent_rate * cores
     return Law(
@@ -193,9 +193,7 @@ class Optuna:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._plan = plan
-        self._study = optuna.create_study(
-            direction="maximize", sampler=optuna.samplers.TPESampler(seed=plan.seed)
-        )
+        self._study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=plan.seed))
         self._study.enqueue_trial(plan.start._asdict())
 
     def propose(self) -> Setting:

@@ -17,7 +17,7 @@ from typing import Any
 from ga3c.settings import ConfigError, check, nearest, read_words, setting
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
-TUNERS = ("anneal", "paper", "off")
+TUNERS = ("anneal", "paper", "sweep", "off")
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The settings of the GA3C paper, as far as its text and its published code tell them.

@@ -23,8 +23,10 @@ from tuner.surrogate import Surrogate, Window, make_prior
 HOT = 0.02
 COOLING = 0.8  # per challenger
 COLD = 0.0005
+SPREAD = 0.2
+DOWNHILL = 1.0
 WORTH_A_WINDOW = 0.004  # expected gain below which no challenger is worth its window
-CAUTION = 0.15  # how much of an expected loss counts against the expected gain of a challenger
+CAUTION = 0.08  # how much of an expected loss counts against the expected gain of a challenger
 PROBE_EVERY = 15  # windows, while nothing is worth one
 NEAR = 3  # windows after which the incumbent is measured again, so that a comparison is one of now
 ALARM, WARNING = 4.0, 2.6  # deviations from what was expected: one such window, or two in a row, mean a change
@@ -90,7 +92,7 @@ class Anneal:
         if promise.max() < WORTH_A_WINDOW and self._time - self._cold_since < PROBE_EVERY:
             return self._incumbent
         self._cold_since = self._time
-        weights = np.exp((promise - promise.max()) / max(self._temperature * 0.2, 1e-6))
+        weights = np.exp((promise - promise.max()) / max(self._temperature * SPREAD, 1e-6))
         return self._setting(int(self._random.choice(len(weights), p=weights / weights.sum())))
 
     def _allowed(self) -> NDArray[np.bool_]:
@@ -154,7 +156,7 @@ class Anneal:
             return self._accept(f"{told}, which is over its limit")
         if gain > 0:
             return self._accept(told)
-        if self._random.random() < math.exp(gain / self._temperature):
+        if self._random.random() < math.exp(gain / (DOWNHILL * self._temperature)):
             return self._accept(f"{told}, within the temperature of {self._temperature:.2%}")
         return self._decide("refused", told)
 

@@ -27,7 +27,7 @@ ROUNDS = 800
 CORES_LEFT = (1.0, 1.0, 0.75, 0.5)  # shares of the cores: another program may have the others
 
 SPEED = 3.0  # the deviations below are of log TPS
-ALONE, TOGETHER = 0.3, 0.2  # of a landscape from the simulated ones
+ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones
 DRIFT, DRIFT_WINDOWS = 0.06, 40.0
 AGENT_DOUBLINGS, THREAD_DOUBLINGS = 1.2, 1.0  # how far apart settings are that tell little about each other
 
