@@ -52,6 +52,9 @@ if [ "${1:-}" = test ]; then
     install test
     run_tests "$@"
 fi
+if [ "${1:-}" = simulate ]; then
+    install test # for Optuna, which it compares with
+fi
 install ""
 # exec, so that Ctrl-C and signals reach Python itself.
 exec "$venv/bin/python" -m ga3c "$@"

@@ -1,162 +1,42 @@
 """The tuner's strategies beside each other on simulated machines: how soon each finds the best setting, and holds it.
 
 Every run starts at 1/1/1 and has 100 windows, with noise and a slow drift; at window 60 half of the cores go. The best
-is found by exhaustive search without noise. The machines are drawn from seeds of their own (DEVELOP=1 draws those that
-the strategy was developed on), and a part of them follows a closed formula instead of the simulator that the tuner's
-prior comes from.
+is found by exhaustive search without noise. DEVELOP=1 draws the machines that the strategy was developed on; the others
+are drawn from a seed that was not.
 """
 
 from __future__ import annotations
 
 import math
 import multiprocessing
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tuner.machines import PAPER_SYSTEMS, usual_machine
-from tuner.simulator import Machine, simulate
-from tuner.space import Setting, Space, space_of
+from experiments.contests import Contest, Landscape, make_contests
+from ga3c.config import available_cores
+from ga3c.files import write_atomically, write_json
+from ga3c.options import SimulateOptions
+from ga3c.settings import ConfigError, nearest, read_words
+from tuner.space import Setting
 from tuner.strategies import make_strategy
-from tuner.strategy import Decision, Measurement, Plan, Strategy, System
-
-Array = NDArray[np.float64]
+from tuner.strategy import Decision, Measurement, Plan, Strategy
 
 WINDOWS, CHANGE = 100, 60
 PARTS = 6  # of a window
 NOISES = (0.02, 0.05, 0.10)
 GOOD = 0.95  # of the best
-DRIFT = 0.05  # deviation of the slow drift
+DRIFT, DRIFT_KEPT = 0.05, 0.97  # deviation of the slow drift, and how much of it a window keeps
 START = Setting(1, 1, 1)
-ROUNDS = 8000
-
-
-@dataclass(frozen=True)
-class Law:
-    """A machine of another shape: throughput by the universal scalability law of each stage, joined smoothly."""
-
-    cores: float
-    agent_rate: float  # steps per second of an agent alone
-    contention: float
-    coherence: float
-    predictor_rate: float
-    predictor_gain: float  # exponent of NP
-    trainer_rate: float
-    trainer_gain: float
-    interference: float  # of further threads with all else
-    sharpness: float
-
-    def tps(self, setting: Setting) -> float:
-        agents, predictors, trainers = setting
-        over = max(agents / self.cores, 1.0)
-        parallel = agents / (1 + self.contention * (agents - 1) / self.cores + self.coherence * over * math.log2(over))
-        played = self.agent_rate * min(parallel, 3 * self.cores * (1 - math.exp(-parallel / (2 * self.cores))))
-        predicted = self.predictor_rate * predictors**self.predictor_gain
-        trained = self.trainer_rate * trainers**self.trainer_gain
-        joined = sum(rate**-self.sharpness for rate in (played, predicted, trained)) ** (-1 / self.sharpness)
-        return joined / (1 + self.interference * (predictors + trainers - 2) ** 1.5)
-
-
-@dataclass(frozen=True)
-class Contest:
-    """One machine to tune, before and after half of its cores went."""
-
-    name: str
-    system: System
-    space: Space
-    machine: Machine | Law
-
-    def landscape(self, share: float) -> Landscape:
-        settings = self.space.settings()
-        if isinstance(self.machine, Law):
-            law = replace(self.machine, cores=self.machine.cores * share)
-            tps = np.array([law.tps(setting) for setting in settings])
-        else:
-            machine = replace(self.machine, cores=self.machine.cores * share)
-            tps = simulate(machine, self.system, settings, rounds=ROUNDS).tps
-        table = np.log(tps).reshape(-1, self.space.predictors, self.space.trainers)
-        return Landscape(self.space, _smooth(table))
-
-
-class Landscape:
-    """True TPS of every setting; between two numbers of agents that were simulated, interpolated."""
-
-    def __init__(self, space: Space, table: Array) -> None:
-        self._steps = np.log(space.agent_steps())
-        self._table = table
-        self.best = float(np.exp(table.max()))
-
-    def tps(self, setting: Setting) -> float:
-        column = self._table[:, setting.predictors - 1, setting.trainers - 1]
-        return float(np.exp(np.interp(math.log(setting.agents), self._steps, column)))
-
-    def share(self, setting: Setting) -> float:
-        return self.tps(setting) / self.best
-
-
-def _smooth(table: Array) -> Array:
-    """Along the agents: what is left of the simulation's own jitter would be peaks that no machine has."""
-    for _ in range(2):
-        padded = np.concatenate([table[:1], table, table[-1:]])
-        smoothed = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
-        smoothed[:4] = table[:4]  # steps of factors there
-        table = smoothed
-    return table
-
-
-def make_contests(seed: int, count: int) -> list[Contest]:
-    """A sixth are the paper's systems, a third follow the other law, the rest are simulated machines."""
-    random = np.random.default_rng(seed)
-    contests = []
-    for index in range(count):
-        cores = int(random.choice([2, 4, 6, 8, 12, 16]))
-        envs, t_max, min_batch = [(1, 5, 1), (1, 5, 20), (1, 5, 40), (4, 20, 80)][random.integers(4)]
-        gpu = bool(random.random() < 0.6)
-        space = space_of(cores, envs_per_agent=envs)
-        machine: Machine | Law
-        if index % 6 == 0:
-            name, machine = list(PAPER_SYSTEMS.items())[index // 6 % len(PAPER_SYSTEMS)]
-            machine = _stirred(machine, random)
-            cores, envs, gpu, t_max, min_batch = int(machine.cores), 1, True, 5, 1
-            space = space_of(cores)
-        elif index % 3 == 1:
-            name, machine = f"law {index}", _draw_law(random, cores)
-        else:
-            name, machine = f"machine {index}", usual_machine(random, cores, gpu, breadth=1.2)
-        contests.append(Contest(name, System(cores, gpu, envs, t_max, min_batch), space, machine))
-    return contests
-
-
-def _stirred(machine: Machine, random: np.random.Generator) -> Machine:
-    """The same, with each cost up to a quarter more or less."""
-    costs = {
-        name: value * float(np.exp(random.uniform(-0.22, 0.22)))
-        for name, value in asdict(machine).items()
-        if isinstance(value, float) and name not in ("cores", "queue_batches")
-    }
-    return replace(machine, **costs)
-
-
-def _draw_law(random: np.random.Generator, cores: float) -> Law:
-    agent_rate = float(np.exp(random.uniform(np.log(50), np.log(800))))
-    most = agent_rate * cores
-    return Law(
-        cores=cores,
-        agent_rate=agent_rate,
-        contention=random.uniform(0.05, 0.4),
-        coherence=random.uniform(0.005, 0.1),
-        predictor_rate=most * random.uniform(0.4, 3.0),
-        predictor_gain=random.uniform(0.2, 0.9),
-        trainer_rate=most * random.uniform(0.4, 3.0),
-        trainer_gain=random.uniform(0.2, 0.9),
-        interference=random.uniform(0.005, 0.04),
-        sharpness=random.uniform(2.0, 5.0),
-    )
+DEVELOPED_ON, ACCEPTED_ON = 1, 20261117  # seeds of the machines
+FIRST_SEED = {DEVELOPED_ON: 0, ACCEPTED_ON: 1000}  # of the runs
 
 
 @dataclass
@@ -253,12 +133,14 @@ def run_strategy(
     # Not the strategy's own seed: noise and proposals must not be made of the same numbers.
     random = np.random.default_rng([plan.seed, 7919])
     strategy = make(plan)
-    drift, held, ran, frozen = 0.0, [], [], 0.0
+    drift, frozen, incumbent = 0.0, 0.0, plan.start
+    held: list[float] = []
+    ran: list[float] = []
     for window in range(WINDOWS):
         landscape = before if window < CHANGE else after
         if window == CHANGE:
             frozen = landscape.share(incumbent)
-        drift = 0.97 * drift + DRIFT * math.sqrt(1 - 0.97**2) * random.normal()
+        drift = DRIFT_KEPT * drift + DRIFT * math.sqrt(1 - DRIFT_KEPT**2) * random.normal()
         setting = strategy.propose()
         factors = np.exp(drift + noise * math.sqrt(PARTS) * random.normal(size=PARTS))
         tps = landscape.tps(setting) * factors
@@ -280,24 +162,148 @@ def run_contest(contest: Contest, strategies: tuple[str, ...], seeds: range) -> 
     return runs
 
 
-def summarise(runs: list[Run]) -> dict[str, float | None]:
-    stays = [run.stay for run in runs]
+def summarise(runs: list[Run]) -> dict[str, Any]:
+    """Over all runs of a strategy at one noise. Final means: before the change."""
     finals = [run.held[CHANGE - 1] for run in runs]
-    ends = [run.held[-1] for run in runs]
-    recoveries = [run.recovery for run in runs if run.recovery is not None]
+    fell = [run for run in runs if run.recovery is not None]
+    recoveries = [run.recovery for run in fell if run.recovery is not None]
     return {
-        "stay_median": _percentile(stays, 50),
-        "stay_p90": _percentile(stays, 90),
+        "stay_median": _percentile([run.stay for run in runs], 50),
+        "stay_p90": _percentile([run.stay for run in runs], 90),
         "final_mean": float(np.mean(finals)),
         "final_p10": _percentile(finals, 10),
         "recovery_median": _percentile(recoveries, 50) if recoveries else None,
-        "run_31_60": float(np.mean([run.ran[30:60] for run in runs])),
-        "recovery_runs": len(recoveries),
-        "end_mean": float(np.mean(ends)),
-        "frozen_mean": float(np.mean([run.frozen for run in runs])),
+        "run_31_60": float(np.mean([run.ran[30:CHANGE] for run in runs])),
+        "recovery_runs": len(fell),
+        "run_61_100": float(np.mean([run.ran[CHANGE:] for run in runs])),
+        "frozen": float(np.mean([run.frozen for run in runs])),
+        "end_mean": float(np.mean([run.held[-1] for run in runs])),
     }
 
 
 def _percentile(values: list[float], percent: float) -> float:
-    """Of values that were met: between two it would be no number where one is infinite."""
-    return float(np.percentile(values, percent, method="higher"))
+    """One of the values: between two there is no number where one of them is infinite."""
+    return float(np.percentile(values, percent, method="higher" if percent >= 50 else "lower"))
+
+
+Column = tuple[str, Callable[[dict[str, Any]], str]]
+
+COLUMNS: list[Column] = [
+    ("stay, median / 90 %", lambda row: f"{_whole(row['stay_median'])} / {_whole(row['stay_p90'])}"),
+    ("final, mean / 10 %", lambda row: f"{row['final_mean']:.3f} / {row['final_p10']:.3f}"),
+    ("recovery, median", lambda row: f"{_whole(row['recovery_median'])} of {row['recovery_runs']} runs"),
+    ("ran, windows 31-60", lambda row: f"{row['run_31_60']:.3f}"),
+    ("after the change: ran / frozen", lambda row: f"{row['run_61_100']:.3f} / {row['frozen']:.3f}"),
+]
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
+
+
+def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """One line per strategy and noise."""
+    lines = ["strategy  noise  " + "  ".join(f"{title:>{max(len(title), 13)}}" for title, _ in COLUMNS)]
+    for strategy, by_noise in results.items():
+        for noise, row in by_noise.items():
+            cells = "  ".join(f"{show(row):>{max(len(title), 13)}}" for title, show in COLUMNS)
+            lines.append(f"{strategy:<8}  {float(noise):>5.0%}  {cells}")
+    return "\n".join(lines)
+
+
+def draw(runs: dict[tuple[str, float], list[Run]]) -> bytes:
+    """The incumbents' share of the best, window by window: medians, and the middle 80 % of the runs."""
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(len(NOISES), 1, figsize=(9, 9), sharex=True, sharey=True, layout="constrained")
+    styles = dict(zip(MAKERS, [("#1f6fb4", "-"), ("#c4541a", "--"), ("#6b6b6b", ":"), ("#2c8a4b", "-.")], strict=True))
+    windows = np.arange(1, WINDOWS + 1)
+    for panel, noise in zip(panels, NOISES, strict=True):
+        for (strategy, its_noise), some in runs.items():
+            if its_noise != noise:
+                continue
+            colour, line = styles[strategy]
+            held = np.array([run.held for run in some])
+            low, middle, high = np.percentile(held, [10, 50, 90], axis=0)
+            panel.fill_between(windows, low, high, color=colour, alpha=0.12, linewidth=0)
+            panel.plot(windows, middle, line, color=colour, label=strategy)
+        panel.axhline(GOOD, color="black", linewidth=0.6)
+        panel.axvline(CHANGE + 0.5, color="black", linewidth=0.6)
+        panel.set_title(f"noise of a window {noise:.0%}", loc="left", fontsize=10)
+        panel.set_ylabel("TPS, share of the best")
+        panel.set_ylim(0, 1.02)
+    panels[0].legend(loc="lower right", ncols=len(MAKERS), fontsize=9)
+    panels[0].annotate("half of the cores go", (CHANGE + 1, 0.05), fontsize=9)
+    panels[-1].set_xlabel("window")
+    figure.suptitle("The incumbent of each strategy: median of all runs, and the middle 80 % of them", fontsize=11)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    pyplot.close(figure)
+    return buffer.getvalue()
+
+
+def chosen(options: SimulateOptions) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in options.strategies.split(",") if name.strip())
+    for name in names:
+        if name not in MAKERS:
+            raise ConfigError(f"STRATEGIES={name} is unknown.{nearest(name, MAKERS)} They are: {', '.join(MAKERS)}")
+    if "optuna" in names and find_spec("optuna") is None:
+        print("optuna is not installed and is left out ('./run.sh simulate' installs it)", file=sys.stderr)
+        names = tuple(name for name in names if name != "optuna")
+    return names
+
+
+def run_all(contests: list[Contest], strategies: tuple[str, ...], seeds: range) -> dict[tuple[str, float], list[Run]]:
+    """Every run on every machine, one machine per core at a time."""
+    runs: dict[tuple[str, float], list[Run]] = {(name, noise): [] for name in strategies for noise in NOISES}
+    columns = (TextColumn("machines"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    tasks = [(contest, strategies, seeds) for contest in contests]
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # the processes take all cores already
+    with (
+        multiprocessing.get_context("spawn").Pool(available_cores()) as pool,
+        Progress(*columns, transient=True) as progress,
+    ):
+        bar = progress.add_task("", total=len(tasks))
+        for some in pool.imap_unordered(_run_contest, tasks):
+            for name, noise, run in some:
+                runs[name, noise].append(run)
+            progress.advance(bar)
+    return runs
+
+
+def _run_contest(task: tuple[Contest, tuple[str, ...], range]) -> list[tuple[str, float, Run]]:
+    return run_contest(*task)
+
+
+def _without_infinity(results: Any) -> Any:
+    """JSON has no infinity: what never happened is null there."""
+    if isinstance(results, dict):
+        return {name: _without_infinity(value) for name, value in results.items()}
+    return None if isinstance(results, float) and math.isinf(results) else results
+
+
+def main(words: list[str]) -> int:
+    options = SimulateOptions(**read_words(SimulateOptions, words))
+    strategies = chosen(options)
+    seed = DEVELOPED_ON if options.develop else ACCEPTED_ON
+    seeds = range(FIRST_SEED[seed], FIRST_SEED[seed] + options.seeds)
+    runs = run_all(make_contests(seed, options.machines), strategies, seeds)
+    results = {name: {f"{noise:.2f}": summarise(runs[name, noise]) for noise in NOISES} for name in strategies}
+    print(f"{options.machines} machines, {options.seeds} seeds each, {WINDOWS} windows from {START}")
+    print(table(results))
+    if options.plot:
+        write_atomically(Path(options.plot), draw(runs))
+        print(f"plot in {options.plot}")
+    if options.out:
+        write_json(Path(options.out), _without_infinity(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

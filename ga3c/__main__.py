@@ -19,6 +19,8 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
   ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
+  ./run.sh simulate                       the tuner's strategies beside each other on simulated machines
+  ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
   ./run.sh efficiency                     steps per second beside what the cores could give (about 8 minutes)
   ./run.sh test                           format, lint, types and tests
   ./run.sh help                           this page
@@ -54,6 +56,18 @@ def replay(words: list[str]) -> int:
     return main(words)
 
 
+def simulate(words: list[str]) -> int:
+    from experiments.simulate import main
+
+    return main(words)
+
+
+def calibrate(words: list[str]) -> int:
+    from experiments.calibrate import main
+
+    return main(words)
+
+
 def efficiency(words: list[str]) -> int:
     from experiments.efficiency import main
 
@@ -67,6 +81,7 @@ def show_help(words: list[str]) -> int:
         ("eval", EvalOptions),
         ("play", PlayOptions),
         ("replay", ReplayOptions),
+        ("simulate", SimulateOptions),
     ):
         print(f"Settings of {title}:\n")
         rows = settings_table(options)
@@ -83,6 +98,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "eval": evaluate,
     "play": play,
     "replay": replay,
+    "simulate": simulate,
+    "calibrate": calibrate,
     "efficiency": efficiency,
     "help": show_help,
     "--help": show_help,

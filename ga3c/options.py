@@ -1,4 +1,4 @@
-"""The settings of ``eval``, ``play`` and ``replay``, apart from their code, which has heavy imports."""
+"""The settings of ``eval``, ``play``, ``replay`` and ``simulate``, apart from their code, which has heavy imports."""
 
 from __future__ import annotations
 
@@ -75,3 +75,18 @@ class ReplayOptions:
     @property
     def runs(self) -> list[str]:
         return [run.strip() for run in self.run.split(",") if run.strip()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    machines: int = setting(24, "simulated machines", low=1)
+    seeds: int = setting(10, "runs on each machine, for each noise", low=1)
+    strategies: str = setting("anneal,paper,random,optuna", "which to compare, with commas between")
+    develop: bool = setting(False, "the machines and seeds that the strategy was developed on")
+    plot: str = setting("simulate.png", "picture of the result; empty: none")
+    out: str = setting("", "JSON file for the result")
+
+    def __post_init__(self) -> None:
+        check(self)
+        require_directory("OUT", self.out)
+        require_directory("PLOT", self.plot)

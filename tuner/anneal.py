@@ -196,7 +196,7 @@ class Anneal:
     @property
     def _knowledge(self) -> Surrogate:
         if self._surrogate is None:
-            self._surrogate = Surrogate(make_prior(self.plan.space, self.plan.system, self.plan.start))
+            self._surrogate = Surrogate(make_prior(self.plan.space, self.plan.system, (self.plan.start.agents,)))
         return self._surrogate
 
     def _learn(self, measurement: Measurement) -> None:

@@ -3,7 +3,8 @@
 Many settings are simulated side by side, one event of each per round, with one array element per setting: a machine's
 whole landscape takes seconds. What is modelled:
 
-- Agents play, ask for a prediction and wait for it. They share the cores with all else that computes there.
+- Agents play, ask for a prediction and wait for it. They share the cores with all else that computes there; the
+  server's threads have the better priority.
 - A predictor takes all requests that wait as one batch, a trainer a batch of experiences. Each batch is first prepared
   on the host (partly under Python's lock, so threads hold each other up), then computed on the device: a GPU that all
   threads share, or a core of their own.
@@ -16,7 +17,7 @@ queue evenly, as staggered experiences do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,13 @@ class Machine:
     lock: float  # share of the host's work that holds Python's lock
     crowding: float  # a core's loss to each doubling of agents per core: caches, switches
     switching: float  # loss of host and device to each further thread that is at work there
+    priority: float = 3.0  # weight of a thread of the server against an agent, where cores are short
     overlap: float = 0.0  # how much of a GPU's time a second batch at once can still use
     largest_prediction: int = 256  # observations
     queue_batches: float = 2.0  # training batches that may wait
+
+
+COSTS = tuple(field.name for field in fields(Machine))
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,13 @@ class Simulated:
 
 
 def simulate(
-    machine: Machine, system: System, settings: Sequence[Setting], *, rounds: int = 6000, seed: int = 0
+    machines: Machine | Sequence[Machine], system: System, settings: Sequence[Setting], *, rounds: int = 6000
 ) -> Simulated:
-    """Run each setting for that many events, and measure the last three quarters of them."""
-    simulation = _Simulation(machine, system, settings, seed)
+    """Run each setting for that many events, and measure the last three quarters of them.
+
+    Several machines have all settings of the first one first, then those of the second, and so on.
+    """
+    simulation = _Simulation([machines] if isinstance(machines, Machine) else machines, system, settings)
     for _ in range(rounds // 4):
         simulation.advance()
     simulation.reset_counts()
@@ -80,38 +88,42 @@ def simulate(
 
 
 class _Simulation:
-    def __init__(self, machine: Machine, system: System, settings: Sequence[Setting], seed: int) -> None:
-        self._machine = machine
-        self._spread = (0.5 + GOLDEN * 1000 * seed) % 1.0
+    """All settings at once: arrays have a row for each (of each machine), and threads as columns, predictors first."""
+
+    def __init__(self, machines: Sequence[Machine], system: System, settings: Sequence[Setting]) -> None:
         numbers = np.array(settings, dtype=np.int64).reshape(-1, 3)
-        self._agents = numbers[:, 0].astype(float)
-        count, predictors, trainers = len(numbers), int(numbers[:, 1].max()), int(numbers[:, 2].max())
+        predictors, trainers = int(numbers[:, 1].max()), int(numbers[:, 2].max())
+        count = len(numbers) * len(machines)
         self._rows = np.arange(count)
-        self._predictors = predictors  # threads are columns: predictors first, then trainers
+        self._costs = {
+            name: np.repeat([float(getattr(machine, name)) for machine in machines], len(numbers)) for name in COSTS
+        }
+        self._gpu = self._costs["gpu"] > 0
+        numbers = np.tile(numbers, (len(machines), 1))
+        self._agents = numbers[:, 0].astype(float)
+        self._predictors = predictors
+        thread = np.arange(predictors + trainers)
+        # The threads that a setting has.
+        self._there = np.where(thread < predictors, thread < numbers[:, 1:2], thread - predictors < numbers[:, 2:3])
 
         halves = 2 if system.envs_per_agent > 1 else 1
         self._envs = system.envs_per_agent / halves  # of a player, the part of an agent that waits as one
         self._t_max = system.t_max
         self._all_envs = self._agents * system.envs_per_agent
         self._batch = -(-system.min_batch // system.t_max) * system.t_max  # whole experiences
-        self._most_players = max(1.0, machine.largest_prediction // self._envs)
-        crowd = 1 + machine.crowding * np.log2(np.maximum(self._agents / machine.cores, 1.0))
-        self._turn = (machine.env_step * self._envs + machine.agent_turn) * crowd
+        self._queue_bound = self._costs["queue_batches"] * self._batch
+        self._most_players = np.maximum(1.0, self._costs["largest_prediction"] // self._envs)
+        crowd = 1 + self._costs["crowding"] * np.log2(np.maximum(self._agents / self._costs["cores"], 1.0))
+        self._turn = (self._costs["env_step"] * self._envs + self._costs["agent_turn"]) * crowd
 
-        # Every player asks for its first prediction at the start.
+        self._spread = 0.5
         self._playing = np.zeros(count)
-        self._asking = self._agents * halves
+        self._asking = self._agents * halves  # every player asks for its first prediction at the start
         self._queue = np.zeros(count)  # samples
-        self._queue_bound = machine.queue_batches * self._batch
-        self._next_turn = self._draw(count)
-
-        self._phase = np.zeros((count, predictors + trainers), dtype=np.int8)
-        self._left = np.full(self._phase.shape, np.inf)  # work left in the phase
-        self._size = np.zeros(self._phase.shape)  # players of a predictor's batch
-        there = np.arange(predictors + trainers)
-        self._there = np.where(
-            there < predictors, there < numbers[:, 1:2], there - predictors < numbers[:, 2:3]
-        )  # threads that the setting has
+        self._next_turn = np.full(count, self._vary(TURNS_VARY))
+        self._phase = np.zeros(self._there.shape, dtype=np.int8)
+        self._left = np.full(self._there.shape, np.inf)  # work left in the phase
+        self._size = np.zeros(self._there.shape)  # players of a predictor's batch
         self.reset_counts()
         self._start_predictions()
 
@@ -155,29 +167,27 @@ class _Simulation:
 
     def _speeds(self) -> tuple[Array, Array]:
         """How quickly agents take turns, and each thread's work gets done, by who else computes."""
-        machine = self._machine
         host = self._phase == HOST
         device = self._phase == DEVICE
         hosts, devices = host.sum(axis=1), device.sum(axis=1)
         players = np.minimum(self._playing, self._agents)  # the two halves of an agent are one process
-        allowed = np.minimum(hosts, 1 / machine.lock)
-        wanted = players + allowed + (0 if machine.gpu else devices)
-        speed = np.minimum(1.0, machine.cores / np.maximum(wanted, 1.0))
-        host_speed = speed * allowed / np.maximum(hosts, 1) / (1 + machine.switching * np.maximum(hosts - 1, 0))
-        if machine.gpu:
-            at_once = (1 + machine.overlap * (devices > 1)) / (1 + machine.switching * np.maximum(devices - 1, 0))
-            device_speed = at_once / np.maximum(devices, 1)
-        else:
-            device_speed = speed
-        rates = np.where(host, host_speed[:, None], np.where(device, device_speed[:, None], 0.0))
-        return speed * players / self._turn, rates
+        unlocked = np.minimum(hosts, 1 / self._costs["lock"])
+        threads = unlocked + np.where(self._gpu, 0, devices)
+        speed, turn_speed = _share(self._costs["cores"], self._costs["priority"], threads, players)
+        switching, overlap = self._costs["switching"], self._costs["overlap"]
+        host_speed = speed * unlocked / np.maximum(hosts, 1) / (1 + switching * np.maximum(hosts - 1, 0))
+        at_once = (1 + overlap * (devices > 1)) / (1 + switching * np.maximum(devices - 1, 0))
+        device_speed = np.where(self._gpu, at_once / np.maximum(devices, 1), speed)
+        rates = host * host_speed[:, None] + device * device_speed[:, None]
+        return turn_speed * players / self._turn, rates
 
     def _end_turns(self, ended: NDArray[np.bool_]) -> None:
         self._playing -= ended
         self._asking += ended
         self._steps += ended * self._envs
         self._queue += ended * self._envs
-        self._next_turn = np.where(ended, self._draw(len(ended)), self._next_turn)
+        # The same work for all settings, so that they compare.
+        self._next_turn = np.where(ended, self._vary(TURNS_VARY), self._next_turn)
 
     def _end_phases(self, ended: NDArray[np.bool_], thread: NDArray[np.int64]) -> None:
         rows = self._rows[ended]
@@ -191,25 +201,25 @@ class _Simulation:
         self._size[rows, columns] = 0
 
     def _begin_device(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> None:
-        machine = self._machine
+        costs = self._costs
         predicts = columns < self._predictors
         samples = np.where(predicts, self._size[rows, columns] * self._envs, self._batch)
         self._phase[rows, columns] = DEVICE
         self._left[rows, columns] = self._vary(WORK_VARIES) * np.where(
             predicts,
-            machine.predict_base + machine.predict_each * samples,
-            machine.train_base + machine.train_each * samples,
+            costs["predict_base"][rows] + costs["predict_each"][rows] * samples,
+            costs["train_base"][rows] + costs["train_each"][rows] * samples,
         )
 
     def _start_predictions(self) -> None:
         idle = self._there[:, : self._predictors] & (self._phase[:, : self._predictors] == IDLE)
         rows = np.flatnonzero(idle.any(axis=1) & (self._asking > 0) & (self._queue < self._queue_bound))
         columns = idle[rows].argmax(axis=1)
-        players = np.minimum(self._asking[rows], self._most_players)
+        players = np.minimum(self._asking[rows], self._most_players[rows])
         self._asking[rows] -= players
         self._size[rows, columns] = players
         self._phase[rows, columns] = HOST
-        work = self._machine.predict_host + self._machine.predict_host_each * players
+        work = self._costs["predict_host"][rows] + self._costs["predict_host_each"][rows] * players
         self._left[rows, columns] = self._vary(WORK_VARIES) * work
         self._batches[rows] += 1
         self._predicted[rows] += players
@@ -220,13 +230,16 @@ class _Simulation:
         columns = self._predictors + idle[rows].argmax(axis=1)
         self._queue[rows] -= self._batch
         self._phase[rows, columns] = HOST
-        self._left[rows, columns] = self._vary(WORK_VARIES) * self._machine.train_host
-
-    def _draw(self, count: int) -> Array:
-        """Work until the next agent's turn ends, in turns. The same for all settings, so that they compare."""
-        return np.full(count, self._vary(TURNS_VARY))
+        self._left[rows, columns] = self._vary(WORK_VARIES) * self._costs["train_host"][rows]
 
     def _vary(self, width: float) -> float:
         """A factor around 1. Evenly spread rather than drawn, so that rates settle quickly."""
         self._spread = (self._spread + GOLDEN) % 1.0
         return 1.0 + width * (2.0 * self._spread - 1.0)
+
+
+def _share(cores: Array, priority: Array, threads: Array, players: Array) -> tuple[Array, Array]:
+    """The speed of each of the server's threads and of each agent that wants a core."""
+    weights = priority * threads + players
+    speed = np.minimum(1.0, cores * priority / np.maximum(weights, 1e-9))
+    return speed, np.minimum(1.0, (cores - threads * speed) / np.maximum(players, 1e-9))

@@ -50,8 +50,9 @@ class Window:
 
 
 @lru_cache(maxsize=64)
-def make_prior(space: Space, system: System, start: Setting) -> Prior:
-    settings = space.settings(start.agents)
+def make_prior(space: Space, system: System, agents: tuple[int, ...]) -> Prior:
+    """Over the settings of a space that are worth telling apart, and those with these numbers of agents."""
+    settings = space.settings(*agents)
     shapes = _simulated_shapes(space, system, settings)
     mean = shapes.mean(axis=0)
     apart = shapes - mean
@@ -69,16 +70,16 @@ def _simulated_shapes(space: Space, system: System, settings: list[Setting]) -> 
     grid = [Setting(number, p, t) for p, t in threads for number in coarse]
     column = {pair: index for index, pair in enumerate(threads)}
     pairs = np.array([column[setting.predictors, setting.trainers] for setting in settings])
-    shapes = []
-    for index in range(MACHINES):
-        cores = max(1.0, system.cores * CORES_LEFT[index % len(CORES_LEFT)])
-        machine = usual_machine(random, cores, system.gpu)
-        tps = np.log(simulate(machine, system, grid, rounds=ROUNDS).tps).reshape(len(threads), len(coarse))
-        shape = np.empty(len(settings))
-        for pair in range(len(threads)):
-            shape[pairs == pair] = np.interp(agents[pairs == pair], steps, tps[pair])
-        shapes.append(shape - shape.mean())
-    return np.array(shapes)
+    machines = [
+        usual_machine(random, max(1.0, system.cores * CORES_LEFT[index % len(CORES_LEFT)]), system.gpu)
+        for index in range(MACHINES)
+    ]
+    tps = np.log(simulate(machines, system, grid, rounds=ROUNDS).tps).reshape(MACHINES, len(threads), len(coarse))
+    shapes = np.empty((MACHINES, len(settings)))
+    for machine, pair in np.ndindex(MACHINES, len(threads)):
+        shapes[machine, pairs == pair] = np.interp(agents[pairs == pair], steps, tps[machine, pair])
+    shapes -= shapes.mean(axis=1, keepdims=True)
+    return shapes
 
 
 def _coarse(space: Space) -> list[int]:
@@ -125,11 +126,19 @@ class Surrogate:
     def expect(self, index: int, time: float) -> tuple[float, float]:
         """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
         prior = self.prior
-        with_windows = prior.covariance[index, self._indices] + drift_covariance(np.array(time), self._times)
+        with_windows = prior.covariance[index, self._indices] + drift_covariance(time, self._times)
         weights = np.linalg.solve(self._between, with_windows)
         mean = prior.mean[index] + weights @ (self._values - prior.mean[self._indices])
         variance = prior.covariance[index, index] + DRIFT**2 - weights @ with_windows
         return float(mean), float(np.sqrt(max(variance, 0.0)))
+
+    def mean(self) -> Array:
+        """Log TPS of every setting at the time of the last window."""
+        time = self._times[-1] if self.windows else 0.0
+        with_windows = self.prior.covariance[:, self._indices] + drift_covariance(time, self._times)
+        weights = np.linalg.solve(self._between, self._values - self.prior.mean[self._indices])
+        mean: Array = self.prior.mean + with_windows @ weights
+        return mean
 
     def gain_over(self, one: int) -> tuple[Array, Array]:
         """Mean and deviation of log TPS of every setting over this one's, at the same time."""
@@ -155,6 +164,6 @@ class Surrogate:
         )
 
 
-def drift_covariance(one: Array, other: Array) -> Array:
+def drift_covariance(one: Array | float, other: Array) -> Array:
     covariance: Array = DRIFT**2 * np.exp(-np.abs(one - other) / DRIFT_WINDOWS)
     return covariance

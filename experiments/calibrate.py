@@ -1,0 +1,301 @@
+"""The simulator calibrated to this machine, and checked against a grid that was really measured.
+
+Costs are measured with every core busy at the same work, since caches and memory are shared: a step of an environment,
+predictions and updates by batch size. What an agent and the server spend on a message comes from the processor time of
+a short run. The grid is a run with TUNER=sweep; its settings are simulated, and both are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from ga3c.config import Config, available_cores
+from ga3c.files import write_json
+from ga3c.settings import ConfigError, check, read_words, setting
+from tuner.simulator import Machine, simulate
+from tuner.space import Setting
+from tuner.strategy import System
+from tuner.trace import Trace, TraceError, read_trace
+
+STAGE_SECONDS = 1.5
+PREDICTED = (1, 4, 16)  # observations of a batch
+RUN_SECONDS = 15.0
+RUN_AGENTS = 4  # of the short run, per core
+
+Costs = dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    grid: str = setting("", "directory of a run with TUNER=sweep on this machine")
+    repeats: int = setting(3, "how often each cost is measured; medians are taken", low=1)
+    out: str = setting("", "JSON file for the machine and the comparison")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.grid:
+            raise ConfigError(
+                "GRID is missing: './run.sh GAME=Pong TUNER=sweep TUNER_WINDOW=10 …' makes one, GRID=runs/… names it"
+            )
+
+
+def measure_stages(config: Config, link: Connection) -> None:
+    """In a process of its own: seconds of each stage, while the others do the same."""
+    from ga3c.batches import Batches
+    from ga3c.envs import make_games
+    from ga3c.learner import Learner
+    from ga3c.rollout import Experience
+    from ga3c.stats import Stats
+    from ga3c.wire import Request
+
+    envs = config.envs_per_agent or 1
+    games = make_games(config, envs)
+    observations = games.reset(config.seed)
+    random = np.random.default_rng(config.seed)
+    spec = games.spec
+    learner = Learner(config, spec, Stats())
+    predictor, trainer, batches = learner.predictor(0), learner.trainer(), Batches(spec, learner.model.device)
+    frames = np.repeat(observations[:1, -1], spec.stack - 1 + config.t_max, axis=0)
+    experience = Experience(0, 0, 0, 0, frames, np.zeros(config.t_max, np.int32), np.zeros(config.t_max, np.float32))
+    experiences = [experience] * -(-config.min_batch // config.t_max)
+    requests = [Request(agent, 0, 1, observations[:1]) for agent in range(max(PREDICTED))]
+
+    stages: dict[str, Callable[[], Any]] = {"step": lambda: games.step(random.integers(spec.actions, size=envs))}
+    for count in PREDICTED:
+        some = requests[:count]
+        stages[f"predict {count}"] = partial(predictor.predict, some)
+        batch = batches.prediction([request.observations for request in some]).clone()
+        stages[f"forward {count}"] = partial(learner.model.predict, batch)
+    for share in (1, 2):
+        stages[f"train {share}"] = partial(trainer.train, experiences * share)
+    link.send("ready")
+    link.recv()
+    link.send({name: seconds_of(stage) for name, stage in stages.items()})
+
+
+def seconds_of(stage: Callable[[], Any]) -> float:
+    stage()
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < STAGE_SECONDS:
+        stage()
+        count += 1
+    return (time.perf_counter() - start) / count
+
+
+def stage_costs(config: Config) -> Costs:
+    """Means over one process per core, all at the same stage at the same time."""
+    spawn = multiprocessing.get_context("spawn")
+    workers = []
+    for core in range(available_cores()):
+        ours, theirs = spawn.Pipe()
+        worker = spawn.Process(target=measure_stages, args=(config.replace(seed=core), theirs), daemon=True)
+        worker.start()
+        workers.append((worker, ours))
+    for _, link in workers:
+        link.recv()
+    for _, link in workers:
+        link.send("go")
+    measured = [link.recv() for _, link in workers]
+    for worker, _ in workers:
+        worker.join()
+    return {name: fmean(one[name] for one in measured) for name in measured[0]}
+
+
+def run_costs(config: Config) -> Costs:
+    """Processor seconds that agents and server spend per step in a short run with all cores busy."""
+    agents = RUN_AGENTS * available_cores()
+    with tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory:
+        run = Path(directory) / "run"
+        words = [
+            f"GAME={config.game}",
+            f"AGENTS={agents}",
+            f"ENVS_PER_AGENT={config.envs_per_agent}",
+            f"T_MAX={config.t_max}",
+            f"MIN_BATCH={config.min_batch}",
+            f"RUN={run}",
+            "TUNER=off",
+            "TENSORBOARD=0",
+            "LOG_SECONDS=0.5",
+        ]
+        process = subprocess.Popen([sys.executable, "-m", "ga3c", *words], stderr=subprocess.DEVNULL)
+        try:
+            rows_before = _wait_for_row(run, 0, lambda row: row["steps"] > 200 * agents * (config.envs_per_agent or 1))
+            before = _processor_times(process.pid)
+            time.sleep(RUN_SECONDS)
+            rows_after = _wait_for_row(run, rows_before["rows"], lambda row: True)
+            after = _processor_times(process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+    steps = rows_after["steps"] - rows_before["steps"]
+    updates = rows_after["updates"] - rows_before["updates"]
+    spent = {pid: after[pid] - before[pid] for pid in after if pid in before}
+    server = spent.pop(process.pid)
+    return {
+        "agent": sum(spent.values()) / steps,
+        "server": server / steps,
+        "prediction_batch": rows_after["prediction_batch"],
+        "updates_per_step": updates / steps,
+    }
+
+
+def _wait_for_row(run: Path, count: int, ready: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The newest row of the log, once there are more than ``count`` and it is ready."""
+    until = time.monotonic() + 120
+    path = run / "metrics.jsonl"
+    while time.monotonic() < until:
+        rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if len(rows) > count and ready(rows[-1]):
+            return {**rows[-1], "rows": len(rows)}
+        time.sleep(0.02)
+    raise RuntimeError("the short run did not get going in time")
+
+
+def _processor_times(pid: int) -> dict[int, float]:
+    """Processor seconds so far of a process and of its children."""
+    tick = os.sysconf("SC_CLK_TCK")
+    times = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended meanwhile
+            if int(directory.name) == pid or int(fields[1]) == pid:
+                times[int(directory.name)] = (int(fields[11]) + int(fields[12])) / tick
+    return times
+
+
+def calibrated_machine(config: Config, stages: Costs, run: Costs) -> Machine:
+    """A machine of the simulator with these costs."""
+    envs = config.envs_per_agent or 1
+    forward_base, forward_each = _line({count: stages[f"forward {count}"] for count in PREDICTED})
+    predict_base, predict_each = _line({count: stages[f"predict {count}"] for count in PREDICTED})
+    samples = -(-config.min_batch // config.t_max) * config.t_max
+    train_each = (stages["train 2"] - stages["train 1"]) / samples
+    train_base = max(stages["train 1"] - train_each * samples, 0.1 * stages["train 1"])
+    step = stages["step"] / envs
+    players = 2 if envs > 1 else 1
+    turns = players / envs  # per step
+    # What the server spent beyond predictions and updates is the exchange of messages.
+    batch = run["prediction_batch"]
+    predictions = (predict_base + predict_each * batch) / batch
+    trained = (train_base + train_each * samples) * run["updates_per_step"]
+    exchange = max(run["server"] - predictions - trained, 0.0) / turns
+    return Machine(
+        cores=available_cores(),
+        gpu=False,
+        env_step=step,
+        agent_turn=max(run["agent"] - step, 0.0) / turns,
+        predict_host=max(predict_base - forward_base, 0.0),
+        predict_host_each=max(predict_each - forward_each, 0.0) * envs / players + exchange,
+        predict_base=forward_base,
+        predict_each=forward_each,
+        train_host=0.2 * train_base,
+        train_base=0.8 * train_base,
+        train_each=train_each,
+        lock=1.0,
+        crowding=0.0,
+        switching=0.05,
+        queue_batches=2.0,
+    )
+
+
+def _line(seconds: dict[int, float]) -> tuple[float, float]:
+    """Base and slope of seconds over counts; the base is not below 0."""
+    slope, base = np.polyfit(list(seconds), list(seconds.values()), 1)
+    return max(float(base), 0.0), float(slope)
+
+
+def grid_means(trace: Trace) -> dict[Setting, float]:
+    measured: dict[Setting, list[float]] = {}
+    for trial in trace.trials:
+        if not trial.measurement.problem and trial.measurement.mean_tps > 0:
+            measured.setdefault(trial.measurement.setting, []).append(trial.measurement.mean_tps)
+    return {setting: fmean(values) for setting, values in sorted(measured.items())}
+
+
+def rank_correlation(one: list[float], other: list[float]) -> float:
+    """Spearman's, with mean ranks for ties."""
+    return float(np.corrcoef(_ranks(one), _ranks(other))[0, 1])
+
+
+def _ranks(values: list[float]) -> np.ndarray:
+    array = np.array(values)
+    return np.array([(array < value).sum() + ((array == value).sum() + 1) / 2 for value in array])
+
+
+def compare(machine: Machine, system: System, measured: dict[Setting, float]) -> dict[str, Any]:
+    settings = list(measured)
+    simulated = simulate(machine, system, settings, rounds=20_000).tps.tolist()
+    rows = [
+        {
+            **setting._asdict(),
+            "measured": measured[setting],
+            "simulated": tps,
+            "error": tps / measured[setting] - 1,
+        }
+        for setting, tps in zip(settings, simulated, strict=True)
+    ]
+    errors = [abs(row["error"]) for row in rows]
+    # The costs of a noisy machine can all be off by one factor; what matters to the tuner is the shape.
+    factor = math.exp(fmean(math.log(row["measured"] / row["simulated"]) for row in rows))
+    shape = [abs(row["simulated"] * factor / row["measured"] - 1) for row in rows]
+    return {
+        "rank_correlation": rank_correlation([row["measured"] for row in rows], simulated),
+        "mean_error": fmean(errors),
+        "largest_error": max(errors),
+        "mean_error_of_shape": fmean(shape),
+        "settings": rows,
+    }
+
+
+def main(words: list[str]) -> int:
+    options = Options(**read_words(Options, words))
+    try:
+        trace = read_trace(Path(options.grid).expanduser())
+        config = Config.from_mapping({**json.loads((Path(options.grid) / "config.json").read_text()), "resume": ""})
+    except (TraceError, OSError, ValueError) as error:
+        raise ConfigError(f"GRID={options.grid} cannot be used: {error}") from None
+    measured = grid_means(trace)
+    config = config.replace(torch_threads=config.torch_threads or 1)
+    print(f"{len(measured)} settings of {options.grid}; measuring this machine", flush=True)
+    stages = _medians([stage_costs(config) for _ in range(options.repeats)])
+    run = run_costs(config)
+    machine = calibrated_machine(config, stages, run)
+    result = compare(machine, trace.plan.system, measured)
+    print("\nNA/NP/NT   measured  simulated   error")
+    for row in result["settings"]:
+        numbers = "/".join(str(row[name]) for name in Setting._fields)
+        print(f"{numbers:<9}{row['measured']:>10.2f}{row['simulated']:>11.2f}{row['error']:>+8.0%}")
+    print(
+        f"\nrank correlation {result['rank_correlation']:.2f}, mean error {result['mean_error']:.0%} "
+        f"(largest {result['largest_error']:.0%}; of the shape alone {result['mean_error_of_shape']:.0%})"
+    )
+    if options.out:
+        write_json(Path(options.out), {"machine": asdict(machine), "stages": stages, "run": run, **result})
+    return 0
+
+
+def _medians(measured: list[Costs]) -> Costs:
+    return {name: median(one[name] for one in measured) for name in measured[0]}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""The landscape that a trace leaves: what was measured, and the calibrated simulator where nothing was.
+
+Calibrated means: the belief that starts from simulated machines (``tuner.surrogate``), after all windows of the trace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from statistics import fmean, variance
+
+import numpy as np
+
+from tuner.space import Setting
+from tuner.strategy import Measurement
+from tuner.surrogate import Surrogate, Window, make_prior
+from tuner.trace import Trace
+
+LEAST_NOISE = 0.01  # deviation of log TPS
+
+
+class Landscape:
+    def __init__(self, surrogate: Surrogate, measured: dict[Setting, list[float]]) -> None:
+        self.measured = measured
+        self.settings = list(surrogate.prior.settings)
+        self._index = surrogate.index
+        self._agents = np.array(sorted({setting.agents for setting in self.settings}))
+        self._log_tps = surrogate.mean()
+
+    def is_measured(self, setting: Setting) -> bool:
+        return setting in self.measured
+
+    def tps(self, setting: Setting) -> float:
+        """The mean of its windows, else what the simulator makes of the others'."""
+        if setting in self.measured:
+            return fmean(self.measured[setting])
+        nearest = self._agents[np.abs(np.log(self._agents / setting.agents)).argmin()]
+        return math.exp(self._log_tps[self._index[setting._replace(agents=int(nearest))]])
+
+
+def landscape_of(trace: Trace) -> Landscape:
+    measured: dict[Setting, list[float]] = defaultdict(list)
+    windows: list[tuple[float, Measurement]] = []
+    for trial in trace.trials:
+        if not trial.measurement.problem:
+            measured[trial.measurement.setting].append(trial.measurement.mean_tps)
+            if trial.measurement.mean_tps > 0:
+                windows.append((trial.seconds / trace.plan.window, trial.measurement))
+    surrogate = Surrogate(
+        make_prior(trace.plan.space, trace.plan.system, tuple(sorted({setting.agents for setting in measured})))
+    )
+    noise = _noise([window for _, window in windows])
+    for time, window in windows:
+        surrogate.add(Window(surrogate.index[window.setting], time, math.log(window.mean_tps), noise))
+    return Landscape(surrogate, dict(measured))
+
+
+def _noise(windows: list[Measurement]) -> float:
+    spreads = [
+        variance(part / window.mean_tps for part in window.tps) / len(window.tps)
+        for window in windows
+        if len(window.tps) > 1
+    ]
+    return max(LEAST_NOISE, math.sqrt(fmean(spreads))) if spreads else LEAST_NOISE
