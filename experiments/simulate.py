@@ -294,7 +294,7 @@ def main(words: list[str]) -> int:
     seed = DEVELOPED_ON if options.develop else ACCEPTED_ON
     seeds = range(FIRST_SEED[seed], FIRST_SEED[seed] + options.seeds)
     runs = run_all(make_contests(seed, options.machines), strategies, seeds)
-    results = {name: {f"{noise:.2f}": summarise(runs[name, noise]) for noise in NOISES} for name in strategies}
+    results = {name: {str(noise): summarise(runs[name, noise]) for noise in NOISES} for name in strategies}
     print(f"{options.machines} machines, {options.seeds} seeds each, {WINDOWS} windows from {START}")
     print(table(results))
     if options.plot:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
-from ga3c.options import EvalOptions, PlayOptions, ReplayOptions
+from ga3c.options import EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\

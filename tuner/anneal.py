@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tuner.space import Setting
 from tuner.strategy import Decision, Measurement, Plan
-from tuner.surrogate import Surrogate, Window, make_prior
+from tuner.surrogate import Surrogate, make_prior
 
 # Gains, deviations and temperatures are of log TPS: 0.01 is one percent.
 HOT = 0.02
@@ -25,6 +25,7 @@ COOLING = 0.8  # per challenger
 COLD = 0.0005
 SPREAD = 0.2
 DOWNHILL = 1.0
+SURE = 0.0
 WORTH_A_WINDOW = 0.004  # expected gain below which no challenger is worth its window
 CAUTION = 0.08  # how much of an expected loss counts against the expected gain of a challenger
 PROBE_EVERY = 15  # windows, while nothing is worth one
@@ -119,7 +120,7 @@ class Anneal:
         surprise = 0.0 if first else self._surprise(measurement)
         changed = abs(surprise) > ALARM or (abs(surprise) > WARNING and surprise * self._warned > WARNING**2)
         if changed:
-            self._knowledge.forget()
+            self._knowledge.begin_epoch()
             self._surprises.clear()
             self._refused.clear()
             self._temperature = HOT
@@ -154,7 +155,7 @@ class Anneal:
         told = f"{gain:+.1%} ± {doubt:.1%} against {incumbent}"
         if leaving:
             return self._accept(f"{told}, which is over its limit")
-        if gain > 0:
+        if gain > SURE * doubt:
             return self._accept(told)
         if self._random.random() < math.exp(gain / (DOWNHILL * self._temperature)):
             return self._accept(f"{told}, within the temperature of {self._temperature:.2%}")
@@ -201,10 +202,8 @@ class Anneal:
 
     def _learn(self, measurement: Measurement) -> None:
         knowledge = self._knowledge
-        noise = self._noise()
-        value = math.log(measurement.mean_tps)
-        knowledge.add(Window(self._index(measurement.setting), self._time, value, noise))
-        knowledge.set_noise(noise)
+        knowledge.set_noise(self._noise())
+        knowledge.add(self._index(measurement.setting), self._time, math.log(measurement.mean_tps))
 
     def _surprise(self, measurement: Measurement) -> float:
         """How many deviations a window is away from what was expected of it."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tuner.space import Setting
 from tuner.strategy import Measurement
-from tuner.surrogate import Surrogate, Window, make_prior
+from tuner.surrogate import Surrogate, make_prior
 from tuner.trace import Trace
 
 LEAST_NOISE = 0.01  # deviation of log TPS
@@ -39,19 +39,20 @@ class Landscape:
 
 
 def landscape_of(trace: Trace) -> Landscape:
+    """As it is after the trace: what was measured before the machine changed only calibrates."""
+    trials = [trial for trial in trace.trials if not trial.measurement.problem]
+    agents = {trial.measurement.setting.agents for trial in trials}
+    surrogate = Surrogate(make_prior(trace.plan.space, trace.plan.system, tuple(sorted(agents))))
+    surrogate.set_noise(_noise([trial.measurement for trial in trials if trial.measurement.mean_tps > 0]))
     measured: dict[Setting, list[float]] = defaultdict(list)
-    windows: list[tuple[float, Measurement]] = []
-    for trial in trace.trials:
-        if not trial.measurement.problem:
-            measured[trial.measurement.setting].append(trial.measurement.mean_tps)
-            if trial.measurement.mean_tps > 0:
-                windows.append((trial.seconds / trace.plan.window, trial.measurement))
-    surrogate = Surrogate(
-        make_prior(trace.plan.space, trace.plan.system, tuple(sorted({setting.agents for setting in measured})))
-    )
-    noise = _noise([window for _, window in windows])
-    for time, window in windows:
-        surrogate.add(Window(surrogate.index[window.setting], time, math.log(window.mean_tps), noise))
+    for trial in trials:
+        if trial.decision.verdict == "reopened":
+            surrogate.begin_epoch()
+            measured.clear()
+        setting, tps = trial.measurement.setting, trial.measurement.mean_tps
+        measured[setting].append(tps)
+        if tps > 0:
+            surrogate.add(surrogate.index[setting], trial.seconds / trace.plan.window, math.log(tps))
     return Landscape(surrogate, dict(measured))
 
 

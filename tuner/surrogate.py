@@ -29,12 +29,13 @@ CORES_LEFT = (1.0, 1.0, 0.75, 0.5)  # shares of the cores: another program may h
 SPEED = 3.0  # the deviations below are of log TPS
 ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones
 DRIFT, DRIFT_WINDOWS = 0.06, 40.0
+EPOCH_KEEPS = 0.7  # of the covariance with windows from before a change of the machine
 AGENT_DOUBLINGS, THREAD_DOUBLINGS = 1.2, 1.0  # how far apart settings are that tell little about each other
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Mean and covariance of log TPS over the settings of a space, before anything is measured."""
+    """Mean and covariance of log TPS over the settings of a space, but for the machine's speed, before any window."""
 
     settings: tuple[Setting, ...]
     mean: Array
@@ -46,7 +47,7 @@ class Window:
     index: int  # of the setting
     time: float  # in windows
     value: float  # log TPS
-    noise: float  # its deviation
+    epoch: int  # counts the changes of the machine
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +57,7 @@ def make_prior(space: Space, system: System, agents: tuple[int, ...]) -> Prior:
     shapes = _simulated_shapes(space, system, settings)
     mean = shapes.mean(axis=0)
     apart = shapes - mean
-    covariance = apart.T @ apart / (len(shapes) - 1) + _apart(settings) + SPEED**2
+    covariance = apart.T @ apart / (len(shapes) - 1) + _apart(settings)
     return Prior(tuple(settings), mean, covariance)
 
 
@@ -107,61 +108,69 @@ class Surrogate:
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
         self.index = {setting: index for index, setting in enumerate(prior.settings)}
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin again from the prior: the machine has changed."""
         self.windows: list[Window] = []
+        self._epoch = 0
         self._refresh()
 
-    def add(self, window: Window) -> None:
-        self.windows = [*self.windows, window][-WINDOWS_KEPT:]
+    def begin_epoch(self) -> None:
+        """The machine has changed: what was measured before tells less from now on, and nothing about its speed."""
+        self._epoch += 1
+        self._refresh()
+
+    def add(self, index: int, time: float, value: float) -> None:
+        """A window of log TPS ``value`` under the setting with this index; times are in windows."""
+        self.windows = [*self.windows, Window(index, time, value, self._epoch)][-WINDOWS_KEPT:]
         self._refresh()
 
     def set_noise(self, noise: float) -> None:
-        """One deviation for all windows: it is known better than that of each."""
-        self.windows = [Window(window.index, window.time, window.value, noise) for window in self.windows]
+        """The deviation of every window from what it measures."""
+        self._noise = noise
         self._refresh()
-
-    def expect(self, index: int, time: float) -> tuple[float, float]:
-        """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
-        prior = self.prior
-        with_windows = prior.covariance[index, self._indices] + drift_covariance(time, self._times)
-        weights = np.linalg.solve(self._between, with_windows)
-        mean = prior.mean[index] + weights @ (self._values - prior.mean[self._indices])
-        variance = prior.covariance[index, index] + DRIFT**2 - weights @ with_windows
-        return float(mean), float(np.sqrt(max(variance, 0.0)))
 
     def mean(self) -> Array:
         """Log TPS of every setting at the time of the last window."""
-        time = self._times[-1] if self.windows else 0.0
-        with_windows = self.prior.covariance[:, self._indices] + drift_covariance(time, self._times)
-        weights = np.linalg.solve(self._between, self._values - self.prior.mean[self._indices])
-        mean: Array = self.prior.mean + with_windows @ weights
+        mean: Array = self.prior.mean + self._with_windows(slice(None), self._last_time) @ self._weights
         return mean
+
+    def expect(self, index: int, time: float) -> tuple[float, float]:
+        """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
+        with_windows = self._with_windows(index, time)
+        mean = self.prior.mean[index] + with_windows @ self._weights
+        variance = self.prior.covariance[index, index] + SPEED**2 + DRIFT**2
+        variance -= with_windows @ np.linalg.solve(self._between, with_windows)
+        return float(mean), float(np.sqrt(max(variance, 0.0)))
 
     def gain_over(self, one: int) -> tuple[Array, Array]:
         """Mean and deviation of log TPS of every setting over this one's, at the same time."""
         covariance = self.prior.covariance
         # Covariances of differences to that one: what all settings share, speed and drift, falls out of them.
-        to_windows = covariance[:, self._indices] - covariance[one, self._indices]
-        solved = np.linalg.solve(self._between, to_windows.T)
-        prior_mean = self.prior.mean
-        mean = prior_mean - prior_mean[one] + solved.T @ (self._values - prior_mean[self._indices])
+        to_windows = self._kept * (covariance[:, self._indices] - covariance[one, self._indices])
+        mean = self.prior.mean - self.prior.mean[one] + to_windows @ self._weights
         before = np.diag(covariance) + covariance[one, one] - 2 * covariance[:, one]
-        variance = before - np.einsum("sw,ws->s", to_windows, solved)
+        variance = before - np.einsum("sw,ws->s", to_windows, np.linalg.solve(self._between, to_windows.T))
         return mean, np.sqrt(np.maximum(variance, 0.0))
+
+    def _with_windows(self, index: int | slice, time: float) -> Array:
+        """Covariance of a setting, or of all, at a time of this epoch with every window."""
+        same = self._epochs == self._epoch
+        shape = self.prior.covariance[index][..., self._indices]
+        covariance: Array = self._kept * shape + same * (SPEED**2 + drift_covariance(time, self._times))
+        return covariance
 
     def _refresh(self) -> None:
         self._indices = np.array([window.index for window in self.windows], dtype=np.int64)
         self._times = np.array([window.time for window in self.windows])
-        self._values = np.array([window.value for window in self.windows])
-        noises = np.array([window.noise for window in self.windows])
-        self._between = (
-            self.prior.covariance[np.ix_(self._indices, self._indices)]
-            + drift_covariance(self._times[:, None], self._times[None, :])
-            + np.diag(noises**2)
-        )
+        self._last_time = self.windows[-1].time if self.windows else 0.0
+        self._epochs = np.array([window.epoch for window in self.windows])
+        self._kept = np.where(self._epochs == self._epoch, 1.0, EPOCH_KEEPS)
+        same = self._epochs[:, None] == self._epochs[None, :]
+        shape = self.prior.covariance[np.ix_(self._indices, self._indices)]
+        together = SPEED**2 + drift_covariance(self._times[:, None], self._times[None, :])
+        self._between = np.where(same, shape + together, EPOCH_KEEPS * shape) + self._noise**2 * np.eye(len(same))
+        values = np.array([window.value for window in self.windows])
+        self._weights = np.linalg.solve(self._between, values - self.prior.mean[self._indices])
+
+    _noise = 0.05
 
 
 def drift_covariance(one: Array | float, other: Array) -> Array:

@@ -1,0 +1,104 @@
+"""The belief over a landscape: its mathematics by hand, its prior, and what a change of the machine does to it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tuner import surrogate as module
+from tuner.landscape import landscape_of
+from tuner.space import Setting, Space
+from tuner.strategies import make_strategy
+from tuner.strategy import Measurement, Plan, System
+from tuner.surrogate import Prior, Surrogate, make_prior
+from tuner.trace import Trace, Trial
+
+TWO = Prior((Setting(1, 1, 1), Setting(2, 1, 1)), np.array([0.0, 0.5]), np.array([[1.0, 0.6], [0.6, 1.0]]))
+SPACE, SYSTEM = Space(8, 2, 2), System(2, False, 1, 5, 5)
+
+
+def test_two_settings_by_hand(monkeypatch):
+    """Without drift: both settings once, with noise; the gain is the conditional mean of the difference."""
+    monkeypatch.setattr(module, "DRIFT", 0.0)
+    belief = Surrogate(TWO)
+    belief.set_noise(0.1)
+    belief.add(0, 1, 2.0)
+    belief.add(1, 2, 3.0)
+    speed = module.SPEED**2
+    between = np.array([[1 + speed + 0.01, 0.6 + speed], [0.6 + speed, 1 + speed + 0.01]])
+    difference = np.array([0.6 - 1.0, 1.0 - 0.6])  # covariance of f(1) − f(0) with each window
+    weights = np.linalg.solve(between, np.array([2.0 - 0.0, 3.0 - 0.5]))
+    mean, deviation = belief.gain_over(0)
+    assert mean == pytest.approx([0.0, 0.5 + difference @ weights])
+    variance = 1 + 1 - 1.2 - difference @ np.linalg.solve(between, difference)
+    assert deviation == pytest.approx([0.0, math.sqrt(variance)])
+
+
+def test_a_window_tells_about_neighbours_and_noise_about_less():
+    sure, unsure = Surrogate(TWO), Surrogate(TWO)
+    sure.set_noise(0.01)
+    unsure.set_noise(0.5)
+    for belief in (sure, unsure):
+        for time in range(3):
+            belief.add(0, 2 * time, 1.0)
+            belief.add(1, 2 * time + 1, 1.0)  # the prior said 0.5 more
+    assert abs(sure.gain_over(0)[0][1]) < abs(unsure.gain_over(0)[0][1]) < 0.5
+    assert sure.gain_over(0)[1][1] < unsure.gain_over(0)[1][1]
+
+
+def test_expects_what_it_saw_and_is_unsure_of_what_it_did_not():
+    belief = Surrogate(TWO)
+    belief.set_noise(0.01)
+    belief.add(0, 1, 4.0)
+    mean, deviation = belief.expect(0, 2)
+    assert mean == pytest.approx(4.0, abs=0.02)
+    assert deviation < 0.1
+    assert belief.expect(1, 2)[1] > 0.5
+
+
+def test_after_a_change_old_windows_tell_less():
+    belief = Surrogate(TWO)
+    belief.set_noise(0.01)
+    belief.add(0, 1, 1.0)
+    belief.add(1, 2, 1.0)
+    before = belief.gain_over(0)
+    belief.begin_epoch()
+    after = belief.gain_over(0)
+    assert after[1][1] > before[1][1]
+    assert abs(after[0][1] - 0.5) < abs(before[0][1] - 0.5)  # nearer to the prior
+    assert belief.expect(0, 3)[1] > 1  # the speed is unknown again
+
+
+def test_the_prior_knows_that_more_than_one_agent_is_good():
+    prior = make_prior(SPACE, SYSTEM, (1,))
+    best = prior.settings[int(prior.mean.argmax())]
+    assert best.agents > 2
+    assert np.linalg.eigvalsh(prior.covariance).min() > -1e-9
+    assert make_prior(SPACE, SYSTEM, (1,)) is prior  # made once
+
+
+def trace_of(verdicts, tps):
+    strategy = make_strategy(Plan("sweep", Setting(1, 1, 1), SPACE, SYSTEM))
+    trials = []
+    for number, verdict in enumerate(verdicts):
+        setting = strategy.propose()
+        measurement = Measurement(setting, (tps(setting),) * 6, 0.0)
+        decision = strategy.observe(measurement)
+        decision = type(decision)(verdict, decision.incumbent, "")
+        trials.append(Trial(number, 60.0 * number, 0.0, 60.0, Setting(1, 1, 1), setting, measurement, decision))
+    return Trace(Plan("sweep", Setting(1, 1, 1), SPACE, SYSTEM), tuple(trials))
+
+
+def test_a_landscape_has_what_was_measured_and_simulates_the_rest():
+    landscape = landscape_of(trace_of(["refused"] * 10, lambda setting: 10.0 * math.sqrt(setting.agents)))
+    assert len(landscape.measured) == 10
+    for setting in landscape.settings:
+        if landscape.is_measured(setting):
+            assert landscape.tps(setting) == pytest.approx(10 * math.sqrt(setting.agents))
+        else:
+            assert 0.4 < landscape.tps(setting) / (10 * math.sqrt(setting.agents)) < 2.5
+
+
+def test_a_landscape_is_that_of_the_machine_as_it_is_now():
+    landscape = landscape_of(trace_of(["refused"] * 9 + ["reopened"], lambda setting: 10.0))
+    assert len(landscape.measured) == 1
