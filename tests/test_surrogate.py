@@ -13,7 +13,8 @@ from tuner.strategy import Measurement, Plan, System
 from tuner.surrogate import Prior, Surrogate, make_prior
 from tuner.trace import Trace, Trial
 
-TWO = Prior((Setting(1, 1, 1), Setting(2, 1, 1)), np.array([0.0, 0.5]), np.array([[1.0, 0.6], [0.6, 1.0]]))
+COVARIANCE = np.array([[1.0, 0.6], [0.6, 1.0]])
+TWO = Prior((Setting(1, 1, 1), Setting(2, 1, 1)), np.array([0.0, 0.5]), COVARIANCE, 0 * COVARIANCE)
 SPACE, SYSTEM = Space(8, 2, 2), System(2, False, 1, 5, 5)
 
 
@@ -62,18 +63,46 @@ def test_after_a_change_old_windows_tell_less():
     belief.add(0, 1, 1.0)
     belief.add(1, 2, 1.0)
     before = belief.gain_over(0)
-    belief.begin_epoch()
+    belief.begin_epoch(gain=0.0)
     after = belief.gain_over(0)
     assert after[1][1] > before[1][1]
     assert abs(after[0][1] - 0.5) < abs(before[0][1] - 0.5)  # nearer to the prior
     assert belief.expect(0, 3)[1] > 1  # the speed is unknown again
+    assert belief.measured() == set()
+
+
+def test_half_of_the_speed_is_taken_for_half_of_the_cores():
+    """The best was at 8 agents; after a change to half, 4 are expected to be."""
+    prior = make_prior(Space(16, 1, 1), SYSTEM, (1,))
+    belief = Surrogate(prior)
+    belief.set_noise(0.01)
+    for time, agents in enumerate((2, 4, 8, 16, 8, 4)):
+        belief.add(belief.index[Setting(agents, 1, 1)], time, -((math.log2(agents / 8)) ** 2) / 3)
+    belief.begin_epoch(gain=math.log(0.5))
+    belief.add(belief.index[Setting(8, 1, 1)], 7, -1.0)
+    mean, _ = belief.gain_over(belief.index[Setting(8, 1, 1)])
+    assert 3 <= prior.settings[int(mean.argmax())].agents <= 6
+
+
+def test_windows_tell_how_far_a_landscape_is_from_the_simulated_ones():
+    """What no simulated machine does leaves more doubt about settings that were not measured."""
+    prior = make_prior(Space(16, 2, 2), SYSTEM, (1,))
+    doubts = []
+    for steep in (0.0, 1.5):
+        belief = Surrogate(prior)
+        belief.set_noise(0.01)
+        for time, setting in enumerate(prior.settings[::5]):
+            index = belief.index[setting]
+            belief.add(index, time, float(prior.mean[index]) + steep * (time % 2))
+        doubts.append(float(belief.gain_over(0)[1].mean()))
+    assert doubts[1] > 1.2 * doubts[0]
 
 
 def test_the_prior_knows_that_more_than_one_agent_is_good():
     prior = make_prior(SPACE, SYSTEM, (1,))
     best = prior.settings[int(prior.mean.argmax())]
     assert best.agents > 2
-    assert np.linalg.eigvalsh(prior.covariance).min() > -1e-9
+    assert np.linalg.eigvalsh(prior.simulated + prior.apart).min() > -1e-9
     assert make_prior(SPACE, SYSTEM, (1,)) is prior  # made once
 
 

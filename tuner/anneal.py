@@ -20,20 +20,19 @@ from tuner.strategy import Decision, Measurement, Plan
 from tuner.surrogate import Surrogate, make_prior
 
 # Gains, deviations and temperatures are of log TPS: 0.01 is one percent.
-HOT = 0.02
+HOT, COLD = 0.02, 0.0005  # first and lowest temperature
 COOLING = 0.8  # per challenger
-COLD = 0.0005
-SPREAD = 0.2
-DOWNHILL = 1.0
-SURE = 0.0
-WORTH_A_WINDOW = 0.004  # expected gain below which no challenger is worth its window
+SPREAD = 0.2  # of a temperature: the promise by which a challenger has to fall short to become rare
+RETURN = 0.003  # gain of a setting measured before at which it becomes the incumbent again
+WORTH_A_WINDOW = 0.002  # expected gain below which no challenger is worth its window
 CAUTION = 0.08  # how much of an expected loss counts against the expected gain of a challenger
-PROBE_EVERY = 15  # windows, while nothing is worth one
+PROBE_EVERY = 8  # windows, while nothing is worth one
 NEAR = 3  # windows after which the incumbent is measured again, so that a comparison is one of now
 ALARM, WARNING = 4.0, 2.6  # deviations from what was expected: one such window, or two in a row, mean a change
 LEAST_NOISE = 0.004
 FIRST_NOISE, FIRST_WINDOWS = 0.04, 1  # a guess of the noise, and how many windows it weighs
 STALE_SHARE = 0.01  # of the steps thrown away as too old
+LAG_ROOM = 1.2  # agents beyond those that would just have the lag of the limit, which are not tried any more
 QUEUE_GROWTH = 1.5  # batches that the training queue may gain over a window
 
 
@@ -113,53 +112,59 @@ class Anneal:
     # Observations
 
     def _observe_incumbent(self, measurement: Measurement, excess: str) -> Decision:
-        tps = measurement.mean_tps
-        first = self._surrogate is None
+        tps, first = measurement.mean_tps, self._surrogate is None
         if excess:
-            self._refused.append(measurement.setting)
-        surprise = 0.0 if first else self._surprise(measurement)
-        changed = abs(surprise) > ALARM or (abs(surprise) > WARNING and surprise * self._warned > WARNING**2)
+            self._refuse(measurement)
+        surprise, expected = self._surprise(measurement)
+        changed = not first and self._has_changed(surprise)
         if changed:
-            self._knowledge.begin_epoch()
-            self._surprises.clear()
-            self._refused.clear()
-            self._temperature = HOT
-            self._cold_since = self._time
+            self._reopen(math.log(tps) - expected)
         elif not first:
             self._surprises.append(min(surprise**2, 9.0))
-        self._warned = 0.0 if changed else surprise
         self._suspect = False
         self._measured_at = self._time
         self._learn(measurement)
         if changed:
-            return self._decide(
-                "reopened", f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from what was expected: begins anew"
-            )
+            told = f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from the expected {math.exp(expected):.2f}"
+            return self._decide("reopened", f"{told}: the machine has changed")
         if excess:
             return self._decide("kept", f"{excess}: to be left")
         if first:
             return self._decide("start", f"{tps:.2f} TPS to compare with")
-        return self._decide("kept", f"{tps:.2f} TPS, measured again: as expected")
+        return self._decide("kept", f"{tps:.2f} TPS, measured again: as expected" + self._return())
+
+    def _has_changed(self, surprise: float) -> bool:
+        """Whether the machine is no longer what it was: one window far off what was expected, or two in a row."""
+        before, self._warned = self._warned, surprise
+        return abs(surprise) > ALARM or (abs(surprise) > WARNING and surprise * before > WARNING**2)
+
+    def _reopen(self, gain: float) -> None:
+        self._knowledge.begin_epoch(gain)
+        self._surprises.clear()
+        self._refused.clear()
+        self._warned = 0.0
+        self._temperature = HOT
+        self._cold_since = self._time
 
     def _observe_challenger(self, measurement: Measurement, excess: str) -> Decision:
         challenger, incumbent = measurement.setting, self._incumbent
-        self._suspect = self._surrogate is not None and abs(self._surprise(measurement)) > ALARM
+        self._suspect = abs(self._surprise(measurement)[0]) > ALARM
         self._learn(measurement)
         self._cool()
         leaving = not self._allowed()[self._index(incumbent)]
         if excess:
-            self._refused.append(challenger)
+            self._refuse(measurement)
             return self._decide("refused", excess)
         mean, deviation = self._knowledge.gain_over(self._index(incumbent))
         gain, doubt = float(mean[self._index(challenger)]), float(deviation[self._index(challenger)])
         told = f"{gain:+.1%} ± {doubt:.1%} against {incumbent}"
         if leaving:
             return self._accept(f"{told}, which is over its limit")
-        if gain > SURE * doubt:
+        if gain > 0:
             return self._accept(told)
-        if self._random.random() < math.exp(gain / (DOWNHILL * self._temperature)):
+        if self._random.random() < math.exp(gain / self._temperature):
             return self._accept(f"{told}, within the temperature of {self._temperature:.2%}")
-        return self._decide("refused", told)
+        return self._decide("refused", told + self._return())
 
     def _observe_nothing(self, measurement: Measurement) -> Decision:
         if measurement.setting == self._incumbent:
@@ -167,11 +172,33 @@ class Anneal:
         self._failed.add(measurement.setting)
         return self._decide("refused", "no update in the whole window")
 
+    def _return(self) -> str:
+        """Back to a setting that was measured before, if all windows together now say that it is better; in words."""
+        mean, _ = self._knowledge.gain_over(self._index(self._incumbent))
+        allowed = self._allowed()
+        known = [index for index in self._knowledge.measured() if allowed[index]]
+        best = max(known, key=lambda index: mean[index])
+        if mean[best] <= RETURN:
+            return ""
+        was = self._incumbent
+        self._take(self._setting(best))
+        return f"; back to {self._incumbent}, by now {mean[best]:+.1%} against {was}"
+
+    def _refuse(self, measurement: Measurement) -> None:
+        """Not again, nor anything with more agents and trainers. Lag grows with the agents, so it tells how many."""
+        agents, limit = measurement.setting.agents, self.plan.lag_limit
+        if limit and measurement.lag_mean > limit:
+            agents = min(agents, math.ceil(LAG_ROOM * agents * limit / measurement.lag_mean))
+        self._refused.append(measurement.setting._replace(agents=agents))
+
     def _accept(self, reason: str) -> Decision:
-        self._incumbent = self._proposal
+        self._take(self._proposal)
         self._measured_at = self._time
-        self._warned = 0.0
         return self._decide("accepted", reason)
+
+    def _take(self, setting: Setting) -> None:
+        self._incumbent = setting
+        self._warned = 0.0
 
     def _decide(self, verdict: str, reason: str) -> Decision:
         return Decision(verdict, self._incumbent, reason, self._temperature)
@@ -205,10 +232,10 @@ class Anneal:
         knowledge.set_noise(self._noise())
         knowledge.add(self._index(measurement.setting), self._time, math.log(measurement.mean_tps))
 
-    def _surprise(self, measurement: Measurement) -> float:
-        """How many deviations a window is away from what was expected of it."""
+    def _surprise(self, measurement: Measurement) -> tuple[float, float]:
+        """How many deviations a window is away from what was expected of it, and the log TPS that was."""
         mean, deviation = self._knowledge.expect(self._index(measurement.setting), self._time)
-        return (math.log(measurement.mean_tps) - mean) / math.hypot(deviation, self._noise())
+        return (math.log(measurement.mean_tps) - mean) / math.hypot(deviation, self._noise()), mean
 
     def _note_spread(self, measurement: Measurement) -> None:
         mean = measurement.mean_tps

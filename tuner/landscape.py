@@ -46,10 +46,11 @@ def landscape_of(trace: Trace) -> Landscape:
     surrogate.set_noise(_noise([trial.measurement for trial in trials if trial.measurement.mean_tps > 0]))
     measured: dict[Setting, list[float]] = defaultdict(list)
     for trial in trials:
-        if trial.decision.verdict == "reopened":
-            surrogate.begin_epoch()
-            measured.clear()
         setting, tps = trial.measurement.setting, trial.measurement.mean_tps
+        if trial.decision.verdict == "reopened":
+            before = measured.get(setting, [tps])
+            surrogate.begin_epoch(math.log(tps / before[-1]))
+            measured.clear()
         measured[setting].append(tps)
         if tps > 0:
             surrogate.add(surrogate.index[setting], trial.seconds / trace.plan.window, math.log(tps))

@@ -8,7 +8,9 @@ landscape may be from all of them, an unknown speed of the machine, and a drift 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +22,7 @@ from tuner.space import Setting, Space
 from tuner.strategy import System
 
 Array = NDArray[np.float64]
+Index = int | NDArray[np.int64]
 
 WINDOWS_KEPT = 150
 MACHINES = 16  # simulated for the prior
@@ -29,7 +32,8 @@ CORES_LEFT = (1.0, 1.0, 0.75, 0.5)  # shares of the cores: another program may h
 SPEED = 3.0  # the deviations below are of log TPS
 ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones
 DRIFT, DRIFT_WINDOWS = 0.06, 40.0
-EPOCH_KEEPS = 0.7  # of the covariance with windows from before a change of the machine
+EPOCH_KEEPS = 0.9  # of the covariance with windows from before a change of the machine
+SCALES = (0.6, 1.2)  # of that; which one it is, the windows tell
 AGENT_DOUBLINGS, THREAD_DOUBLINGS = 1.2, 1.0  # how far apart settings are that tell little about each other
 
 
@@ -39,7 +43,8 @@ class Prior:
 
     settings: tuple[Setting, ...]
     mean: Array
-    covariance: Array
+    simulated: Array  # covariance of the simulated machines
+    apart: Array  # covariance of how far a landscape may be from them, to be scaled
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,8 @@ def make_prior(space: Space, system: System, agents: tuple[int, ...]) -> Prior:
     settings = space.settings(*agents)
     shapes = _simulated_shapes(space, system, settings)
     mean = shapes.mean(axis=0)
-    apart = shapes - mean
-    covariance = apart.T @ apart / (len(shapes) - 1) + _apart(settings)
-    return Prior(tuple(settings), mean, covariance)
+    deviations = shapes - mean
+    return Prior(tuple(settings), mean, deviations.T @ deviations / (len(shapes) - 1), _apart(settings))
 
 
 def _simulated_shapes(space: Space, system: System, settings: list[Setting]) -> Array:
@@ -102,6 +106,16 @@ def _apart(settings: list[Setting]) -> Array:
     return covariance
 
 
+@dataclass(frozen=True)
+class Fit:
+    """The windows explained with one scale of what the simulator does not know."""
+
+    scale: float
+    between: Array  # covariance of the windows
+    weights: Array  # of the windows in a mean
+    evidence: float  # log likelihood of the windows, but for a constant
+
+
 class Surrogate:
     """The belief, and the windows that it rests on."""
 
@@ -109,13 +123,33 @@ class Surrogate:
         self.prior = prior
         self.index = {setting: index for index, setting in enumerate(prior.settings)}
         self.windows: list[Window] = []
+        self._agents = sorted({setting.agents for setting in prior.settings})
         self._epoch = 0
+        self._noise = 0.05
         self._refresh()
 
-    def begin_epoch(self) -> None:
-        """The machine has changed: what was measured before tells less from now on, and nothing about its speed."""
+    def begin_epoch(self, gain: float) -> None:
+        """The machine has changed: what was measured before tells less from now on, and nothing about its speed.
+
+        A machine with half of the speed is most likely one with half of the cores: what was known for some number of
+        agents then holds for half as many.
+        """
         self._epoch += 1
+        self.windows = [
+            replace(window, index=self._nearest(self.prior.settings[window.index], math.exp(gain)))
+            for window in self.windows
+        ]
         self._refresh()
+
+    def measured(self) -> set[int]:
+        """Settings, by index, with a window of this epoch."""
+        return {window.index for window in self.windows if window.epoch == self._epoch}
+
+    def _nearest(self, setting: Setting, factor: float) -> int:
+        """The setting with about this factor as many agents."""
+        wanted = math.log(setting.agents * factor)
+        agents = min(self._agents, key=lambda number: abs(math.log(number) - wanted))
+        return self.index[setting._replace(agents=agents)]
 
     def add(self, index: int, time: float, value: float) -> None:
         """A window of log TPS ``value`` under the setting with this index; times are in windows."""
@@ -129,32 +163,40 @@ class Surrogate:
 
     def mean(self) -> Array:
         """Log TPS of every setting at the time of the last window."""
-        mean: Array = self.prior.mean + self._with_windows(slice(None), self._last_time) @ self._weights
+        every = np.arange(len(self.prior.settings))[:, None]
+        mean, _ = _mix(self._fits, lambda fit: self._at(fit, every, self._last_time))
         return mean
 
     def expect(self, index: int, time: float) -> tuple[float, float]:
         """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
-        with_windows = self._with_windows(index, time)
-        mean = self.prior.mean[index] + with_windows @ self._weights
-        variance = self.prior.covariance[index, index] + SPEED**2 + DRIFT**2
-        variance -= with_windows @ np.linalg.solve(self._between, with_windows)
-        return float(mean), float(np.sqrt(max(variance, 0.0)))
+        mean, deviation = _mix(self._fits, lambda fit: self._at(fit, np.array([[index]]), time))
+        return float(mean[0]), float(deviation[0])
 
     def gain_over(self, one: int) -> tuple[Array, Array]:
         """Mean and deviation of log TPS of every setting over this one's, at the same time."""
-        covariance = self.prior.covariance
-        # Covariances of differences to that one: what all settings share, speed and drift, falls out of them.
-        to_windows = self._kept * (covariance[:, self._indices] - covariance[one, self._indices])
-        mean = self.prior.mean - self.prior.mean[one] + to_windows @ self._weights
-        before = np.diag(covariance) + covariance[one, one] - 2 * covariance[:, one]
-        variance = before - np.einsum("sw,ws->s", to_windows, np.linalg.solve(self._between, to_windows.T))
-        return mean, np.sqrt(np.maximum(variance, 0.0))
+        return _mix(self._fits, lambda fit: self._gain_over(fit, one))
 
-    def _with_windows(self, index: int | slice, time: float) -> Array:
-        """Covariance of a setting, or of all, at a time of this epoch with every window."""
+    def _gain_over(self, fit: Fit, one: int) -> tuple[Array, Array]:
+        # Covariances of differences to that one: what all settings share, speed and drift, falls out of them.
+        every = np.arange(len(self.prior.settings))
+        to_windows = self._covariance(fit, every[:, None], self._indices) - self._covariance(fit, one, self._indices)
+        to_windows *= self._kept
+        mean = self.prior.mean - self.prior.mean[one] + to_windows @ fit.weights
+        before = self._covariance(fit, every, every) + self._covariance(fit, one, one)
+        before -= 2 * self._covariance(fit, every, one)
+        return mean, before - _explained(fit, to_windows)
+
+    def _at(self, fit: Fit, settings: NDArray[np.int64], time: float) -> tuple[Array, Array]:
+        """Mean and variance at settings (a column of indices) and a time of this epoch."""
         same = self._epochs == self._epoch
-        shape = self.prior.covariance[index][..., self._indices]
-        covariance: Array = self._kept * shape + same * (SPEED**2 + drift_covariance(time, self._times))
+        with_windows = self._kept * self._covariance(fit, settings, self._indices)
+        with_windows += same * (SPEED**2 + drift_covariance(time, self._times))
+        each = settings[:, 0]
+        before = self._covariance(fit, each, each) + SPEED**2 + DRIFT**2
+        return self.prior.mean[each] + with_windows @ fit.weights, before - _explained(fit, with_windows)
+
+    def _covariance(self, fit: Fit, one: Index, other: Index) -> Array:
+        covariance: Array = self.prior.simulated[one, other] + fit.scale**2 * self.prior.apart[one, other]
         return covariance
 
     def _refresh(self) -> None:
@@ -163,14 +205,35 @@ class Surrogate:
         self._last_time = self.windows[-1].time if self.windows else 0.0
         self._epochs = np.array([window.epoch for window in self.windows])
         self._kept = np.where(self._epochs == self._epoch, 1.0, EPOCH_KEEPS)
-        same = self._epochs[:, None] == self._epochs[None, :]
-        shape = self.prior.covariance[np.ix_(self._indices, self._indices)]
-        together = SPEED**2 + drift_covariance(self._times[:, None], self._times[None, :])
-        self._between = np.where(same, shape + together, EPOCH_KEEPS * shape) + self._noise**2 * np.eye(len(same))
-        values = np.array([window.value for window in self.windows])
-        self._weights = np.linalg.solve(self._between, values - self.prior.mean[self._indices])
+        fits = [self._fit(scale) for scale in SCALES]
+        most = max(fit.evidence for fit in fits)
+        shares = [math.exp(fit.evidence - most) for fit in fits]
+        self._fits = [(share / sum(shares), fit) for share, fit in zip(shares, fits, strict=True)]
 
-    _noise = 0.05
+    def _fit(self, scale: float) -> Fit:
+        each = np.ix_(self._indices, self._indices)
+        shape = self.prior.simulated[each] + scale**2 * self.prior.apart[each]
+        same = self._epochs[:, None] == self._epochs[None, :]
+        together = SPEED**2 + drift_covariance(self._times[:, None], self._times[None, :])
+        between: Array = np.where(same, shape + together, EPOCH_KEEPS * shape) + self._noise**2 * np.eye(len(same))
+        values: Array = np.array([window.value for window in self.windows]) - self.prior.mean[self._indices]
+        weights = np.asarray(np.linalg.solve(between, values), dtype=np.float64)
+        evidence = -0.5 * (float(values @ weights) + float(np.linalg.slogdet(between)[1]))
+        return Fit(scale, between, weights, evidence)
+
+
+def _explained(fit: Fit, with_windows: Array) -> Array:
+    """The variance that the windows take away."""
+    explained: Array = np.einsum("sw,ws->s", with_windows, np.linalg.solve(fit.between, with_windows.T))
+    return explained
+
+
+def _mix(fits: list[tuple[float, Fit]], one: Callable[[Fit], tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and deviation over the fits, each by its share."""
+    parts = [(share, *one(fit)) for share, fit in fits]
+    mean: Array = sum((share * its_mean for share, its_mean, _ in parts), start=np.zeros(1))
+    square: Array = sum((share * (its_mean**2 + variance) for share, its_mean, variance in parts), start=np.zeros(1))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
 def drift_covariance(one: Array | float, other: Array) -> Array:
