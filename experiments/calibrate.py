@@ -27,6 +27,7 @@ import numpy as np
 
 from ga3c.config import Config, available_cores
 from ga3c.files import write_json
+from ga3c.options import require_directory
 from ga3c.settings import ConfigError, check, read_words, setting
 from tuner.simulator import Machine, simulate
 from tuner.space import Setting
@@ -37,6 +38,7 @@ STAGE_SECONDS = 1.5
 PREDICTED = (1, 4, 16)  # observations of a batch
 RUN_SECONDS = 15.0
 RUN_AGENTS = 4  # of the short run, per core
+SETTINGS_LEAST = 3
 
 Costs = dict[str, float]
 
@@ -53,6 +55,7 @@ class Options:
             raise ConfigError(
                 "GRID is missing: './run.sh GAME=Pong TUNER=sweep TUNER_WINDOW=10 …' makes one, GRID=runs/… names it"
             )
+        require_directory("OUT", self.out)
 
 
 def measure_stages(config: Config, link: Connection) -> None:
@@ -122,16 +125,13 @@ def run_costs(config: Config) -> Costs:
     agents = RUN_AGENTS * available_cores()
     with tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory:
         run = Path(directory) / "run"
+        short = config.replace(
+            agents=agents, run=str(run), tuner="off", tensorboard=False, log_seconds=0.5, max_seconds=0.0, max_steps=0
+        )
         words = [
-            f"GAME={config.game}",
-            f"AGENTS={agents}",
-            f"ENVS_PER_AGENT={config.envs_per_agent}",
-            f"T_MAX={config.t_max}",
-            f"MIN_BATCH={config.min_batch}",
-            f"RUN={run}",
-            "TUNER=off",
-            "TENSORBOARD=0",
-            "LOG_SECONDS=0.5",
+            f"{name.upper()}={int(value) if isinstance(value, bool) else value}"
+            for name, value in short.to_dict().items()
+            if value is not None
         ]
         process = subprocess.Popen([sys.executable, "-m", "ga3c", *words], stderr=subprocess.DEVNULL)
         try:
@@ -213,7 +213,7 @@ def calibrated_machine(config: Config, stages: Costs, run: Costs) -> Machine:
         lock=1.0,
         crowding=0.0,
         switching=0.05,
-        queue_batches=2.0,
+        queue_batches=(config.train_queue or 1) / -(-config.min_batch // config.t_max),
     )
 
 
@@ -269,11 +269,16 @@ def compare(machine: Machine, system: System, measured: dict[Setting, float]) ->
 def main(words: list[str]) -> int:
     options = Options(**read_words(Options, words))
     try:
-        trace = read_trace(Path(options.grid).expanduser())
-        config = Config.from_mapping({**json.loads((Path(options.grid) / "config.json").read_text()), "resume": ""})
+        grid = Path(options.grid).expanduser()
+        trace = read_trace(grid)
+        config = Config.from_mapping(json.loads((grid / "config.json").read_text()))
     except (TraceError, OSError, ValueError) as error:
         raise ConfigError(f"GRID={options.grid} cannot be used: {error}") from None
     measured = grid_means(trace)
+    if len(measured) < SETTINGS_LEAST:
+        raise ConfigError(f"GRID={options.grid} has {len(measured)} settings: at least {SETTINGS_LEAST} are needed")
+    if trace.plan.system.gpu:
+        raise ConfigError(f"GRID={options.grid} ran on a GPU: only machines without one can be calibrated so far")
     config = config.replace(torch_threads=config.torch_threads or 1)
     print(f"{len(measured)} settings of {options.grid}; measuring this machine", flush=True)
     stages = _medians([stage_costs(config) for _ in range(options.repeats)])
@@ -289,7 +294,7 @@ def main(words: list[str]) -> int:
         f"(largest {result['largest_error']:.0%}; of the shape alone {result['mean_error_of_shape']:.0%})"
     )
     if options.out:
-        write_json(Path(options.out), {"machine": asdict(machine), "stages": stages, "run": run, **result})
+        write_json(Path(options.out).expanduser(), {"machine": asdict(machine), "stages": stages, "run": run, **result})
     return 0
 
 

@@ -297,11 +297,11 @@ def main(words: list[str]) -> int:
     results = {name: {str(noise): summarise(runs[name, noise]) for noise in NOISES} for name in strategies}
     print(f"{options.machines} machines, {options.seeds} seeds each, {WINDOWS} windows from {START}")
     print(table(results))
-    if options.plot:
-        write_atomically(Path(options.plot), draw(runs))
-        print(f"plot in {options.plot}")
     if options.out:
-        write_json(Path(options.out), _without_infinity(results))
+        write_json(Path(options.out).expanduser(), _without_infinity(results))
+    if options.plot:
+        write_atomically(Path(options.plot).expanduser(), draw(runs))
+        print(f"plot in {options.plot}")
     return 0
 
 

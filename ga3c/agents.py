@@ -85,8 +85,8 @@ class Agents:
 
     def want(self, count: int) -> None:
         """For any thread; ``tend`` follows."""
+        self.wanted = count  # first: what is given up after it is of the new number
         self.refusal, self._most = "", math.inf
-        self.wanted = count
 
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""

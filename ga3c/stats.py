@@ -123,6 +123,10 @@ class Stats:
         """Seconds since this session of the run began."""
         return time.monotonic() - self._start
 
+    def pass_over(self, seconds: float) -> None:
+        """Let the run be at least that old: what was trained after the last checkpoint took time, though it is lost."""
+        self._seconds_before += max(seconds - self.seconds, 0.0)
+
     @property
     def score(self) -> float | None:
         """Mean unclipped score of the last whole games."""

@@ -80,7 +80,9 @@ class Tuning:
         self._resumed = self._record.resumable(make_plan(config, gpu=gpu, agent_memory=AGENT_MEMORY))
         self._controller: Controller | None = None
         if self._resumed is not None and self._resumed.trials:
-            self._tunable.apply(self._resumed.trials[-1].decision.incumbent)
+            last = self._resumed.trials[-1]
+            self._tunable.apply(last.decision.incumbent)
+            stats.pass_over(last.seconds)  # so that times in the trace never run backwards
 
     def begin(self) -> None:
         """Start to tune, once agents play: what one of them needs can be seen then."""

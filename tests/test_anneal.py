@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tuner.anneal import Anneal, expected_gain
+from tuner.anneal import Anneal, Refusal, expected_gain
 from tuner.space import Setting, Space
 from tuner.strategy import Measurement, Plan, System
 
@@ -165,7 +165,117 @@ def test_a_growing_training_queue_is_refused():
     setting = strategy.propose()
     decision = strategy.observe(measured(setting, 90.0, training_queue=(5.0, 40.0, 80.0, 120.0, 160.0, 200.0)))
     assert decision.verdict == "refused"
-    assert decision.reason == "the training queue grew from 5 to 200 experiences"
+    assert decision.reason == "the training queue grew from 42 to 160 experiences"
+
+
+def test_a_queue_that_fills_to_its_bound_is_no_growth():
+    strategy = Anneal(PLAN)
+    strategy.propose()
+    strategy.observe(measured(PLAN.start, 10.0))
+    decision = strategy.observe(measured(strategy.propose(), 90.0, training_queue=(0.0, 8.0, 16.0, 17.0, 16.0, 17.0)))
+    assert decision.verdict == "accepted"
+
+
+def test_more_trainers_are_worse_for_lag_and_better_for_a_queue():
+    lag, queue = (Refusal(Setting(4, 1, 2), more_trainers=worse) for worse in (True, False))
+    assert lag.covers(Setting(4, 3, 2))
+    assert lag.covers(Setting(5, 1, 3))
+    assert not lag.covers(Setting(3, 1, 3))
+    assert not lag.covers(Setting(5, 1, 1))
+    assert queue.covers(Setting(5, 1, 1))
+    assert not queue.covers(Setting(5, 1, 3))
+
+
+def test_a_refused_challenger_does_not_drive_the_incumbent_out():
+    """4/2/1 is refused for its lag; 4/1/1 was within the limit and stays, however slow the next challenger is."""
+    start = Setting(4, 1, 1)
+    strategy = Anneal(dataclasses.replace(PLAN, start=start))
+    strategy.propose()
+    strategy.observe(measured(start, 100.0))
+    strategy._proposal = Setting(4, 2, 1)
+    assert strategy.observe(measured(Setting(4, 2, 1), 120.0, lag_mean=51.0)).verdict == "refused"
+    for _ in range(6):
+        setting = strategy.propose()
+        decision = strategy.observe(measured(setting, 100.0 if setting == start else 30.0))
+        assert decision.incumbent == start
+
+
+def test_where_nothing_is_within_the_limit_the_smallest_is_held():
+    strategy = Anneal(dataclasses.replace(PLAN, start=Setting(4, 1, 1), lag_limit=1))
+    for _ in range(8):
+        setting = strategy.propose()
+        decision = strategy.observe(measured(setting, 10.0, lag_mean=2.0 * setting.agents))
+    assert decision.incumbent == Setting(1, 1, 1)
+    assert strategy.propose() == Setting(1, 1, 1)
+
+
+def test_a_space_without_a_choice_is_held():
+    only = Setting(1, 1, 1)
+    strategy = Anneal(dataclasses.replace(PLAN, start=only, space=Space(1, 1, 1)))
+    for _ in range(20):
+        assert strategy.propose() == only
+        assert strategy.observe(measured(only, 10.0)).incumbent == only
+
+
+def test_an_incumbent_that_makes_no_updates_is_left():
+    strategy = Anneal(PLAN)
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        setting = strategy.propose()
+        tps = 0.0 if setting == PLAN.start else 20.0
+        decision = strategy.observe(measured(setting, tps, 0.02, random))
+    assert decision.incumbent != PLAN.start
+
+
+def test_goes_back_to_what_all_windows_say_is_better():
+    """The challenger's first window was lucky; when it is measured again, it is left."""
+    start = Setting(8, 2, 2)
+    strategy = Anneal(dataclasses.replace(PLAN, start=start))
+    strategy.propose()
+    strategy.observe(measured(start, 100.0, 0.0))
+    lucky = strategy.propose()
+    assert strategy.observe(measured(lucky, 115.0, 0.0)).incumbent == lucky
+    verdicts = []
+    for _ in range(8):
+        setting = strategy.propose()
+        decision = strategy.observe(measured(setting, 80.0 if setting == lucky else 100.0, 0.0))
+        verdicts.append(decision.verdict)
+        if decision.incumbent != lucky:
+            break
+    assert decision.incumbent != lucky
+    assert verdicts[-1] in ("returned", "accepted")
+
+
+def test_a_slightly_worse_challenger_is_taken_while_it_is_hot():
+    def taken(temperature):
+        count = 0
+        for seed in range(40):
+            strategy = Anneal(dataclasses.replace(PLAN, seed=seed, start=Setting(8, 2, 2)))
+            strategy.propose()
+            strategy.observe(measured(Setting(8, 2, 2), 100.0, 0.0))
+            strategy._temperature = temperature
+            decision = strategy.observe(measured(strategy.propose(), 97.0, 0.0))
+            count += decision.verdict == "accepted"
+        return count
+
+    assert taken(0.02) > 2
+    assert taken(0.0005) < taken(0.02)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.10])
+def test_the_noise_is_learnt_from_the_parts_of_windows(noise):
+    strategy = Anneal(PLAN)
+    tune(strategy, lambda setting, _: smooth(setting), 30, noise=noise)
+    assert strategy._noise() == pytest.approx(noise, rel=0.5)
+
+
+def test_two_windows_in_a_row_that_are_somewhat_off_mean_a_change():
+    strategy = Anneal(PLAN)
+    assert not strategy._has_changed(3.0)
+    assert not strategy._has_changed(-3.0)  # the other way
+    assert strategy._has_changed(-3.0)
+    assert strategy._has_changed(4.5)
+    assert not Anneal(PLAN)._has_changed(2.0)
 
 
 def test_steps_that_were_too_old_are_a_reason_to_refuse():

@@ -13,6 +13,7 @@ from ga3c.__main__ import main as command
 from tuner.machines import PAPER_SYSTEMS
 from tuner.simulator import simulate
 from tuner.space import Setting, Space
+from tuner.strategies import make_strategy
 from tuner.strategy import Measurement, Plan, System
 
 
@@ -61,6 +62,14 @@ def test_the_best_of_a_landscape_is_its_highest_setting():
     shares = [landscape.share(setting) for setting in contest.space.settings()]
     assert max(shares) == pytest.approx(1.0)
     assert landscape.share(Setting(1, 1, 1)) < 0.9
+
+
+def test_anneal_finds_and_holds_the_best_of_machines_it_was_not_made_for():
+    contest = next(contest for contest in make_contests(77, 12) if isinstance(contest.machine, Law))
+    plan = Plan("anneal", Setting(1, 1, 1), contest.space, contest.system, seed=5)
+    run = run_strategy(make_strategy, plan, contest.landscape(1.0), contest.landscape(0.5), noise=0.02)
+    assert run.stay <= 30
+    assert min(run.held[CHANGE - 1], run.held[-1]) > 0.93
 
 
 @pytest.mark.parametrize("make", [RandomSearch, Optuna])

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tuner.space import Setting, Space, space_of
+from tuner.space import Setting, Space, space_of, thread_steps
 from tuner.strategies import STRATEGIES, make_strategy
 from tuner.strategy import Measurement, Plan, System
 
@@ -104,4 +104,6 @@ def test_steps_of_agents_are_close_enough_and_reach_the_bound():
         assert steps[0] == 1
         assert steps[-1] == most
         assert all(after - before <= max(1, before // 8) for before, after in itertools.pairwise(steps))
+    assert thread_steps(4) == [1, 2, 3, 4]
+    assert thread_steps(64) == [1, 2, 3, 4, 5, 6, 12, 24, 48, 64]
     assert 11 in Space(20, 1, 1).agent_steps(11)

@@ -9,7 +9,7 @@ from tuner import surrogate as module
 from tuner.landscape import landscape_of
 from tuner.space import Setting, Space
 from tuner.strategies import make_strategy
-from tuner.strategy import Measurement, Plan, System
+from tuner.strategy import Decision, Measurement, Plan, System
 from tuner.surrogate import Prior, Surrogate, make_prior
 from tuner.trace import Trace, Trial
 
@@ -113,7 +113,7 @@ def trace_of(verdicts, tps):
         setting = strategy.propose()
         measurement = Measurement(setting, (tps(setting),) * 6, 0.0)
         decision = strategy.observe(measurement)
-        decision = type(decision)(verdict, decision.incumbent, "")
+        decision = Decision(verdict, decision.incumbent, "")
         trials.append(Trial(number, 60.0 * number, 0.0, 60.0, Setting(1, 1, 1), setting, measurement, decision))
     return Trace(Plan("sweep", Setting(1, 1, 1), SPACE, SYSTEM), tuple(trials))
 
@@ -126,6 +126,25 @@ def test_a_landscape_has_what_was_measured_and_simulates_the_rest():
             assert landscape.tps(setting) == pytest.approx(10 * math.sqrt(setting.agents))
         else:
             assert 0.4 < landscape.tps(setting) / (10 * math.sqrt(setting.agents)) < 2.5
+
+
+def test_a_landscape_after_a_window_without_training():
+    rates = iter([10.0, 0.0, 4.0])
+    plan = Plan("off", Setting(1, 1, 1), SPACE, SYSTEM)
+    trials = tuple(
+        Trial(
+            number,
+            60.0 * number,
+            0.0,
+            60.0,
+            plan.start,
+            plan.start,
+            Measurement(plan.start, (next(rates),) * 6, 0.0),
+            Decision(verdict, plan.start, ""),
+        )
+        for number, verdict in enumerate(["start", "kept", "reopened"])
+    )
+    assert landscape_of(Trace(plan, trials)).tps(plan.start) == 4.0
 
 
 def test_a_landscape_is_that_of_the_machine_as_it_is_now():

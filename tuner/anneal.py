@@ -9,7 +9,8 @@ what it has and probes rarely. It opens again when the incumbent's TPS is no lon
 from __future__ import annotations
 
 import math
-from statistics import fmean, variance
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,23 @@ LEAST_NOISE = 0.004
 FIRST_NOISE, FIRST_WINDOWS = 0.04, 1  # a guess of the noise, and how many windows it weighs
 STALE_SHARE = 0.01  # of the steps thrown away as too old
 LAG_ROOM = 1.2  # agents beyond those that would just have the lag of the limit, which are not tried any more
-QUEUE_GROWTH = 1.5  # batches that the training queue may gain over a window
+QUEUE_BATCHES = 3.0  # that the training queue may gain over a window
+IDLE_MOST = 2  # windows without any update after which the incumbent is left
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A setting that trains on what is too old, for its lag or for a growing queue."""
+
+    setting: Setting
+    more_trainers: bool  # would be worse: they raise the lag, but empty a queue
+
+    def covers(self, setting: Setting) -> bool:
+        """Whether a setting can only be worse."""
+        trainers, refused = setting.trainers, self.setting.trainers
+        return setting.agents >= self.setting.agents and (
+            trainers >= refused if self.more_trainers else trainers <= refused
+        )
 
 
 class Anneal:
@@ -50,8 +67,10 @@ class Anneal:
         self._temperature = HOT
         self._spreads: list[float] = []  # variances of windows, from their parts
         self._surprises: list[float] = []  # squared deviations of the incumbent's windows from what was expected
-        self._refused: list[Setting] = []  # for their lag or queue, with all above them
-        self._failed: set[Setting] = set()  # could not be applied
+        self._refusals: list[Refusal] = []
+        self._failed: set[Setting] = set()  # could not be applied, or made no update
+        self._over = ""  # why the incumbent has to be left
+        self._idle = 0  # windows of the incumbent in a row without any update
         self._proposal = plan.start
 
     def propose(self) -> Setting:
@@ -66,7 +85,8 @@ class Anneal:
             return self._decide("failed", measurement.problem)
         if measurement.mean_tps <= 0:
             return self._observe_nothing(measurement)
-        self._note_spread(measurement)
+        if (spread := measurement.spread) is not None:
+            self._spreads.append(spread)
         excess = self._excess(measurement)
         if measurement.setting == self._incumbent:
             return self._observe_incumbent(measurement, excess)
@@ -78,16 +98,20 @@ class Anneal:
     # Proposals
 
     def _choose(self) -> Setting:
-        if self._surrogate is None or self._suspect:
+        leaving = bool(self._over) or self._idle >= IDLE_MOST
+        if not leaving and (self._surrogate is None or self._suspect):
             return self._incumbent
-        mean, deviation = self._surrogate.gain_over(self._index(self._incumbent))
+        here = self._index(self._incumbent)
+        mean, deviation = self._knowledge.gain_over(here)
         allowed = self._allowed()
-        if not allowed[self._index(self._incumbent)]:
-            return self._setting(int(np.where(allowed, mean, -np.inf).argmax()))  # the best guess within the limits
+        allowed[here] = False
+        if not allowed.any():  # where nothing is within the limits, the smallest comes nearest
+            return self._setting(0) if self._over else self._incumbent
+        if leaving:
+            return self._setting(int(np.where(allowed, mean, -np.inf).argmax()))
         if self._time - self._measured_at >= NEAR:
             return self._incumbent
         promise = expected_gain(mean, deviation) + CAUTION * np.minimum(mean, 0.0)
-        promise[self._index(self._incumbent)] = -np.inf
         promise[~allowed] = -np.inf
         if promise.max() < WORTH_A_WINDOW and self._time - self._cold_since < PROBE_EVERY:
             return self._incumbent
@@ -96,23 +120,19 @@ class Anneal:
         return self._setting(int(self._random.choice(len(weights), p=weights / weights.sum())))
 
     def _allowed(self) -> NDArray[np.bool_]:
-        """Settings that were neither refused, nor have more agents and trainers than a refused one, nor failed."""
-        settings = self._knowledge.prior.settings
+        """Settings that neither failed nor are worse in what another one was refused for."""
         return np.array(
             [
-                setting not in self._failed
-                and not any(
-                    setting.agents >= refused.agents and setting.trainers >= refused.trainers
-                    for refused in self._refused
-                )
-                for setting in settings
+                setting not in self._failed and not any(refusal.covers(setting) for refusal in self._refusals)
+                for setting in self._knowledge.prior.settings
             ]
         )
 
     # Observations
 
     def _observe_incumbent(self, measurement: Measurement, excess: str) -> Decision:
-        tps, first = measurement.mean_tps, self._surrogate is None
+        tps, first = measurement.mean_tps, not self._knowledge.windows
+        self._over, self._idle = excess, 0
         if excess:
             self._refuse(measurement)
         surprise, expected = self._surprise(measurement)
@@ -131,7 +151,7 @@ class Anneal:
             return self._decide("kept", f"{excess}: to be left")
         if first:
             return self._decide("start", f"{tps:.2f} TPS to compare with")
-        return self._decide("kept", f"{tps:.2f} TPS, measured again: as expected" + self._return())
+        return self._return() or self._decide("kept", f"{tps:.2f} TPS, measured again: as expected")
 
     def _has_changed(self, surprise: float) -> bool:
         """Whether the machine is no longer what it was: one window far off what was expected, or two in a row."""
@@ -141,7 +161,8 @@ class Anneal:
     def _reopen(self, gain: float) -> None:
         self._knowledge.begin_epoch(gain)
         self._surprises.clear()
-        self._refused.clear()
+        self._refusals.clear()
+        self._failed.clear()
         self._warned = 0.0
         self._temperature = HOT
         self._cold_since = self._time
@@ -151,45 +172,54 @@ class Anneal:
         self._suspect = abs(self._surprise(measurement)[0]) > ALARM
         self._learn(measurement)
         self._cool()
-        leaving = not self._allowed()[self._index(incumbent)]
-        if excess:
+        if excess and not (self._over and challenger == self._setting(0)):
             self._refuse(measurement)
             return self._decide("refused", excess)
         mean, deviation = self._knowledge.gain_over(self._index(incumbent))
         gain, doubt = float(mean[self._index(challenger)]), float(deviation[self._index(challenger)])
-        told = f"{gain:+.1%} ± {doubt:.1%} against {incumbent}"
-        if leaving:
-            return self._accept(f"{told}, which is over its limit")
+        told = f"{math.expm1(gain):+.1%} ± {doubt:.1%} against {incumbent}"
+        if self._over:
+            return self._accept(f"{told}, which had to be left: {self._over}")
+        if self._idle:
+            return self._accept(f"{measurement.mean_tps:.2f} TPS, where {incumbent} made no update")
         if gain > 0:
             return self._accept(told)
         if self._random.random() < math.exp(gain / self._temperature):
             return self._accept(f"{told}, within the temperature of {self._temperature:.2%}")
-        return self._decide("refused", told + self._return())
+        return self._return() or self._decide("refused", told)
 
     def _observe_nothing(self, measurement: Measurement) -> Decision:
         if measurement.setting == self._incumbent:
+            self._idle += 1
+            self._measured_at = self._time
             return self._decide("kept", "no update in the whole window: nothing to compare")
         self._failed.add(measurement.setting)
         return self._decide("refused", "no update in the whole window")
 
-    def _return(self) -> str:
-        """Back to a setting that was measured before, if all windows together now say that it is better; in words."""
+    def _return(self) -> Decision | None:
+        """Back to a setting that was measured before, if all windows together now say that it is better."""
         mean, _ = self._knowledge.gain_over(self._index(self._incumbent))
         allowed = self._allowed()
-        known = [index for index in self._knowledge.measured() if allowed[index]]
-        best = max(known, key=lambda index: mean[index])
+        here = self._index(self._incumbent)
+        known = sorted(index for index in self._knowledge.measured() if allowed[index])
+        best = max(known, key=lambda index: mean[index], default=here)
         if mean[best] <= RETURN:
-            return ""
+            return None
         was = self._incumbent
         self._take(self._setting(best))
-        return f"; back to {self._incumbent}, by now {mean[best]:+.1%} against {was}"
+        self._measured_at = -math.inf
+        return self._decide("returned", f"{math.expm1(mean[best]):+.1%} against {was}, by all windows so far")
 
     def _refuse(self, measurement: Measurement) -> None:
-        """Not again, nor anything with more agents and trainers. Lag grows with the agents, so it tells how many."""
-        agents, limit = measurement.setting.agents, self.plan.lag_limit
+        """Not again, nor what would be worse. Lag grows with the agents, so it tells how many are too many."""
+        setting, limit = measurement.setting, self.plan.lag_limit
+        old = measurement.stale > STALE_SHARE or (limit and measurement.lag_mean > limit)
         if limit and measurement.lag_mean > limit:
-            agents = min(agents, math.ceil(LAG_ROOM * agents * limit / measurement.lag_mean))
-        self._refused.append(measurement.setting._replace(agents=agents))
+            agents = math.ceil(LAG_ROOM * setting.agents * limit / measurement.lag_mean)
+            setting = setting._replace(agents=min(setting.agents, agents))
+        refusal = Refusal(setting, more_trainers=bool(old))
+        if refusal not in self._refusals:
+            self._refusals.append(refusal)
 
     def _accept(self, reason: str) -> Decision:
         self._take(self._proposal)
@@ -198,6 +228,7 @@ class Anneal:
 
     def _take(self, setting: Setting) -> None:
         self._incumbent = setting
+        self._over, self._idle = "", 0
         self._warned = 0.0
 
     def _decide(self, verdict: str, reason: str) -> Decision:
@@ -213,10 +244,14 @@ class Anneal:
             return f"policy lag of {measurement.lag_mean:.1f} updates, above the limit of {limit:g}"
         if measurement.stale > STALE_SHARE:
             return f"{measurement.stale:.0%} of the steps were too old to train on"
-        experiences = QUEUE_GROWTH * max(1.0, self.plan.system.min_batch / self.plan.system.t_max)
-        first, last = measurement.training_queue[0], measurement.training_queue[-1]
-        if last - first > max(experiences, first):
-            return f"the training queue grew from {first:.0f} to {last:.0f} experiences"
+        system, queue = self.plan.system, measurement.training_queue
+        half = len(queue) // 2
+        if half:
+            first, last = fmean(queue[:half]), fmean(queue[-half:])
+            # What a bounded queue may hold: some batches, and what was under way when it was full.
+            room = QUEUE_BATCHES * max(1.0, system.min_batch / system.t_max)
+            if last - first > room + measurement.setting.agents * system.envs_per_agent:
+                return f"the training queue grew from {first:.0f} to {last:.0f} experiences"
         return ""
 
     # Knowledge
@@ -236,11 +271,6 @@ class Anneal:
         """How many deviations a window is away from what was expected of it, and the log TPS that was."""
         mean, deviation = self._knowledge.expect(self._index(measurement.setting), self._time)
         return (math.log(measurement.mean_tps) - mean) / math.hypot(deviation, self._noise()), mean
-
-    def _note_spread(self, measurement: Measurement) -> None:
-        mean = measurement.mean_tps
-        if len(measurement.tps) > 1:
-            self._spreads.append(variance(part / mean for part in measurement.tps) / len(measurement.tps))
 
     def _noise(self) -> float:
         """Deviation of a window: from the spread of its parts, more if the incumbent's windows vary by more."""

@@ -185,9 +185,11 @@ class Controller(threading.Thread):
 
     def _unsettled(self, setting: Setting) -> str:
         try:
-            return self._server.unsettled()
+            unsettled = self._server.unsettled()
         except Exception as error:
             raise NotMeasured(f"the server gave {setting} up: {error}") from error
+        running = self._server.setting
+        return unsettled or (f"{running} runs" if running != setting else "")
 
     def _window(self, setting: Setting, agents: int) -> list[Counters]:
         """The counters at the bounds of the parts of a window; none if an agent died: the setting did not hold then."""

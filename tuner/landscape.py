@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from statistics import fmean, variance
+from statistics import fmean
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def landscape_of(trace: Trace) -> Landscape:
     for trial in trials:
         setting, tps = trial.measurement.setting, trial.measurement.mean_tps
         if trial.decision.verdict == "reopened":
-            before = measured.get(setting, [tps])
+            before = [value for value in measured[setting] if value > 0] or [tps]
             surrogate.begin_epoch(math.log(tps / before[-1]))
             measured.clear()
         measured[setting].append(tps)
@@ -58,9 +58,5 @@ def landscape_of(trace: Trace) -> Landscape:
 
 
 def _noise(windows: list[Measurement]) -> float:
-    spreads = [
-        variance(part / window.mean_tps for part in window.tps) / len(window.tps)
-        for window in windows
-        if len(window.tps) > 1
-    ]
+    spreads = [window.spread for window in windows if window.spread is not None]
     return max(LEAST_NOISE, math.sqrt(fmean(spreads))) if spreads else LEAST_NOISE

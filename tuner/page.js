@@ -16,11 +16,12 @@
   ];
   const TPS = 3, LAG = 5;
   const QUIET = ["kept", "refused"]; // changed nothing; drawn first and, in a long run, small
-  const VERDICTS = [...QUIET, "start", "accepted", "failed", "reopened"];
+  const VERDICTS = [...QUIET, "start", "accepted", "returned", "failed", "reopened"];
   const SHAPES = {
-    start: "square", accepted: "circle", refused: "circle", kept: "circle", reopened: "diamond", failed: "cross",
+    start: "square", accepted: "circle", refused: "circle", kept: "circle", returned: "down",
+    reopened: "diamond", failed: "cross",
   };
-  const SIZES = { start: 3.6, accepted: 4, refused: 3.4, kept: 1.8, reopened: 5.5, failed: 4 };
+  const SIZES = { start: 3.6, accepted: 4, refused: 3.4, kept: 1.8, returned: 4.2, reopened: 5.5, failed: 4 };
   const RUN_SHAPES = ["circle", "square", "up", "diamond", "down", "cross"];
   const DASHES = ["", "7 3", "8 3 2 3", "2 2.5", "9 2 2 2 2 2", "1 3"];
   const VIRIDIS = [

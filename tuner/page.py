@@ -21,6 +21,7 @@ OPEN_TABLE = 60  # trials; a longer table is folded up at first
 STRATEGIES = {
     "paper": "one number went up or down by one in each window; kept if TPS rose above the best so far",
     "anneal": "large steps first, small ones later; kept if better beyond the noise of measuring",
+    "sweep": "a grid of settings in turn; the best mean so far is held",
     "off": "nothing was changed, only measured",
 }
 COLUMNS = ("window", "minute", "tried", "TPS", "PPS", "lag", "queues", "decision", "then", "reason")

@@ -29,6 +29,7 @@ MARKS: dict[str, dict[str, Any]] = {
     "refused": {"marker": "o", "color": "#d55e00", "markersize": 5, "markerfacecolor": "none"},
     "start": {"marker": "s", "color": "#555555", "markersize": 6},
     "accepted": {"marker": "o", "color": "#0072b2", "markersize": 6},
+    "returned": {"marker": "v", "color": "#2a8f5b", "markersize": 6},
     "reopened": {"marker": "D", "color": "#a0449a", "markersize": 6.5},
     "failed": {"marker": "x", "color": "#111111", "markersize": 6, "markeredgewidth": 1.6},
 }
@@ -68,7 +69,7 @@ PANELS = (
     Panel("PPS\nsteps / s", lambda trial: None if trial.measurement.problem else trial.measurement.pps, 1.3),
     Panel("policy lag\nupdates", lambda trial: None if trial.measurement.problem else trial.measurement.lag_mean, 1.1),
 )
-KNOBS, TPS, LAG = PANELS[:3], PANELS[3], PANELS[5]
+TPS, LAG = PANELS[3], PANELS[5]
 
 
 def draw(stories: Sequence[Story], heats: Sequence[Heat | None]) -> bytes:

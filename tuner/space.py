@@ -36,9 +36,6 @@ class Space:
     def most(self) -> Setting:
         return Setting(self.agents, self.predictors, self.trainers)
 
-    def clip(self, setting: Setting) -> Setting:
-        return Setting(*(min(max(number, 1), most) for number, most in zip(setting, self.most, strict=True)))
-
     def agent_steps(self, *also: int) -> list[int]:
         """Numbers of agents worth telling apart: each at most an eighth above the one before, from 8 on."""
         steps = {min(number, self.agents) for number in also}
@@ -53,9 +50,19 @@ class Space:
         return [
             Setting(agents, predictors, trainers)
             for agents in self.agent_steps(*also)
-            for predictors in range(1, self.predictors + 1)
-            for trainers in range(1, self.trainers + 1)
+            for predictors in thread_steps(self.predictors)
+            for trainers in thread_steps(self.trainers)
         ]
+
+
+def thread_steps(most: int) -> list[int]:
+    """Numbers of predictors or trainers worth telling apart: all, but of more than usual only doublings."""
+    steps = {*range(1, min(most, THREADS_MOST) + 1), most}
+    number = 2 * THREADS_MOST
+    while number < most:
+        steps.add(number)
+        number *= 2
+    return sorted(steps)
 
 
 def space_of(cores: int, *, envs_per_agent: int = 1, memory: float = float("inf"), agent_memory: float = 1.0) -> Space:

@@ -18,6 +18,7 @@ VERDICTS = {
     "accepted": "accepted: the setting that was tried is kept from here on",
     "refused": "refused: it went back to the setting before",
     "kept": "kept: the setting in force, measured again",
+    "returned": "returned: to a setting that was measured before, by what is known now",
     "reopened": "reopened: speed has changed, so the search begins again",
     "failed": "failed: the setting could not be measured",
 }

@@ -7,7 +7,7 @@ recorded trace can be fed to it again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,12 +57,20 @@ class Measurement:
     def mean_tps(self) -> float:
         return fmean(self.tps)
 
+    @property
+    def spread(self) -> float | None:
+        """Variance of the mean, relative to it, from what the parts differ by; None where they do not tell."""
+        mean = self.mean_tps
+        if mean <= 0 or len(self.tps) < 2:
+            return None
+        return variance(part / mean for part in self.tps) / len(self.tps)
+
 
 @dataclass(frozen=True)
 class Decision:
     """What became of a trial, and why, in words for a reader."""
 
-    verdict: str  # start, accepted, refused, kept (the incumbent, measured again), reopened, failed
+    verdict: str  # start, accepted, refused, kept (the incumbent, measured again), returned, reopened, failed
     incumbent: Setting  # from now on
     reason: str
     temperature: float = 0.0

@@ -9,7 +9,6 @@ landscape may be from all of them, an unknown speed of the machine, and a drift 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,22 +17,23 @@ from numpy.typing import NDArray
 
 from tuner.machines import usual_machine
 from tuner.simulator import simulate
-from tuner.space import Setting, Space
+from tuner.space import Setting, Space, thread_steps
 from tuner.strategy import System
 
 Array = NDArray[np.float64]
-Index = int | NDArray[np.int64]
 
 WINDOWS_KEPT = 150
 MACHINES = 16  # simulated for the prior
 ROUNDS = 800
 CORES_LEFT = (1.0, 1.0, 0.75, 0.5)  # shares of the cores: another program may have the others
 
-SPEED = 3.0  # the deviations below are of log TPS
-ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones
-DRIFT, DRIFT_WINDOWS = 0.06, 40.0
+# Deviations of log TPS.
+SPEED = 3.0  # of machines from each other: nothing is known of it
+ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones, by each number alone and by all together
+SCALES = (0.6, 1.2)  # of these two; which one it is, the windows tell
+DRIFT, DRIFT_WINDOWS = 0.06, 40.0  # of all settings together over time, and how many windows it remembers
 EPOCH_KEEPS = 0.9  # of the covariance with windows from before a change of the machine
-SCALES = (0.6, 1.2)  # of that; which one it is, the windows tell
+
 AGENT_DOUBLINGS, THREAD_DOUBLINGS = 1.2, 1.0  # how far apart settings are that tell little about each other
 
 
@@ -71,7 +71,7 @@ def _simulated_shapes(space: Space, system: System, settings: list[Setting]) -> 
     coarse = _coarse(space)
     agents = np.log([setting.agents for setting in settings])
     steps = np.log(coarse)
-    threads = [(p, t) for p in range(1, space.predictors + 1) for t in range(1, space.trainers + 1)]
+    threads = [(p, t) for p in thread_steps(space.predictors) for t in thread_steps(space.trainers)]
     grid = [Setting(number, p, t) for p, t in threads for number in coarse]
     column = {pair: index for index, pair in enumerate(threads)}
     pairs = np.array([column[setting.predictors, setting.trainers] for setting in settings])
@@ -111,9 +111,11 @@ class Fit:
     """The windows explained with one scale of what the simulator does not know."""
 
     scale: float
-    between: Array  # covariance of the windows
+    share: float  # of the belief
+    covariance: Array  # (windows, settings), but for speed and drift
+    variance: Array  # of the settings
+    inverse: Array  # of the covariance between windows
     weights: Array  # of the windows in a mean
-    evidence: float  # log likelihood of the windows, but for a constant
 
 
 class Surrogate:
@@ -126,7 +128,8 @@ class Surrogate:
         self._agents = sorted({setting.agents for setting in prior.settings})
         self._epoch = 0
         self._noise = 0.05
-        self._refresh()
+        self._fits: list[Fit] = []  # made when they are needed
+        self._gains: dict[int, tuple[Array, Array]] = {}
 
     def begin_epoch(self, gain: float) -> None:
         """The machine has changed: what was measured before tells less from now on, and nothing about its speed.
@@ -139,11 +142,87 @@ class Surrogate:
             replace(window, index=self._nearest(self.prior.settings[window.index], math.exp(gain)))
             for window in self.windows
         ]
-        self._refresh()
+        self._fits = []
+
+    def add(self, index: int, time: float, value: float) -> None:
+        """A window of log TPS ``value`` under the setting with this index; times are in windows."""
+        self.windows = [*self.windows, Window(index, time, value, self._epoch)][-WINDOWS_KEPT:]
+        self._fits = []
+
+    def set_noise(self, noise: float) -> None:
+        """The deviation of every window from what it measures."""
+        self._noise = noise
+        self._fits = []
 
     def measured(self) -> set[int]:
         """Settings, by index, with a window of this epoch."""
         return {window.index for window in self.windows if window.epoch == self._epoch}
+
+    def mean(self) -> Array:
+        """Log TPS of every setting at the time of the last window."""
+        time = self.windows[-1].time if self.windows else 0.0
+        return _mix([(fit.share, *self._at(fit, slice(None), time)) for fit in self._fitted()])[0]
+
+    def expect(self, index: int, time: float) -> tuple[float, float]:
+        """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
+        one = slice(index, index + 1)
+        mean, deviation = _mix([(fit.share, *self._at(fit, one, time)) for fit in self._fitted()])
+        return float(mean[0]), float(deviation[0])
+
+    def gain_over(self, one: int) -> tuple[Array, Array]:
+        """Mean and deviation of log TPS of every setting over this one's, at the same time."""
+        fits = self._fitted()
+        if one not in self._gains:
+            self._gains[one] = _mix([(fit.share, *self._gain_over(fit, one)) for fit in fits])
+        return self._gains[one]
+
+    def _gain_over(self, fit: Fit, one: int) -> tuple[Array, Array]:
+        """Mean and variance. What all settings share, speed and drift, falls out of differences between them."""
+        to_windows = fit.covariance - fit.covariance[:, one : one + 1]
+        mean = self.prior.mean - self.prior.mean[one] + fit.weights @ to_windows
+        apart = fit.variance + fit.variance[one] - 2 * self._with(fit, one)
+        return mean, apart - _explained(fit, to_windows)
+
+    def _at(self, fit: Fit, settings: slice, time: float) -> tuple[Array, Array]:
+        """Mean and variance at a time of this epoch."""
+        times = np.array([window.time for window in self.windows])
+        same = np.array([window.epoch == self._epoch for window in self.windows])
+        with_windows = fit.covariance[:, settings] + (same * (SPEED**2 + drift_covariance(time, times)))[:, None]
+        variance = fit.variance[settings] + SPEED**2 + DRIFT**2
+        return self.prior.mean[settings] + fit.weights @ with_windows, variance - _explained(fit, with_windows)
+
+    def _with(self, fit: Fit, one: int) -> Array:
+        """Covariance of every setting with this one."""
+        covariance: Array = self.prior.simulated[one] + fit.scale**2 * self.prior.apart[one]
+        return covariance
+
+    def _fitted(self) -> list[Fit]:
+        """A fit for each scale; the better it explains the windows, the larger its share."""
+        if not self._fits:
+            tried = [self._fit(scale) for scale in SCALES]
+            most = max(evidence for evidence, _ in tried)
+            total = sum(math.exp(evidence - most) for evidence, _ in tried)
+            self._fits = [replace(fit, share=math.exp(evidence - most) / total) for evidence, fit in tried]
+            self._gains = {}
+        return self._fits
+
+    def _fit(self, scale: float) -> tuple[float, Fit]:
+        """The log likelihood of the windows, but for a constant, and the fit."""
+        indices = np.array([window.index for window in self.windows], dtype=np.int64)
+        times = np.array([window.time for window in self.windows])
+        epochs = np.array([window.epoch for window in self.windows])
+        values = np.array([window.value for window in self.windows]) - self.prior.mean[indices]
+        covariance = self.prior.simulated[indices] + scale**2 * self.prior.apart[indices]
+        variance = np.diag(self.prior.simulated) + scale**2 * np.diag(self.prior.apart)
+        same = epochs[:, None] == epochs[None, :]
+        together = SPEED**2 + drift_covariance(times[:, None], times[None, :])
+        shape = covariance[:, indices]
+        between = np.where(same, shape + together, EPOCH_KEEPS * shape) + self._noise**2 * np.eye(len(indices))
+        inverse: Array = np.asarray(np.linalg.inv(between), dtype=np.float64)
+        weights = inverse @ values
+        evidence = -0.5 * float(values @ weights + np.linalg.slogdet(between)[1])
+        covariance *= np.where(epochs == self._epoch, 1.0, EPOCH_KEEPS)[:, None]
+        return evidence, Fit(scale, 0.0, covariance, variance, inverse, weights)
 
     def _nearest(self, setting: Setting, factor: float) -> int:
         """The setting with about this factor as many agents."""
@@ -151,86 +230,15 @@ class Surrogate:
         agents = min(self._agents, key=lambda number: abs(math.log(number) - wanted))
         return self.index[setting._replace(agents=agents)]
 
-    def add(self, index: int, time: float, value: float) -> None:
-        """A window of log TPS ``value`` under the setting with this index; times are in windows."""
-        self.windows = [*self.windows, Window(index, time, value, self._epoch)][-WINDOWS_KEPT:]
-        self._refresh()
-
-    def set_noise(self, noise: float) -> None:
-        """The deviation of every window from what it measures."""
-        self._noise = noise
-        self._refresh()
-
-    def mean(self) -> Array:
-        """Log TPS of every setting at the time of the last window."""
-        every = np.arange(len(self.prior.settings))[:, None]
-        mean, _ = _mix(self._fits, lambda fit: self._at(fit, every, self._last_time))
-        return mean
-
-    def expect(self, index: int, time: float) -> tuple[float, float]:
-        """Mean and deviation of log TPS at a setting and a time, without the noise of its window."""
-        mean, deviation = _mix(self._fits, lambda fit: self._at(fit, np.array([[index]]), time))
-        return float(mean[0]), float(deviation[0])
-
-    def gain_over(self, one: int) -> tuple[Array, Array]:
-        """Mean and deviation of log TPS of every setting over this one's, at the same time."""
-        return _mix(self._fits, lambda fit: self._gain_over(fit, one))
-
-    def _gain_over(self, fit: Fit, one: int) -> tuple[Array, Array]:
-        # Covariances of differences to that one: what all settings share, speed and drift, falls out of them.
-        every = np.arange(len(self.prior.settings))
-        to_windows = self._covariance(fit, every[:, None], self._indices) - self._covariance(fit, one, self._indices)
-        to_windows *= self._kept
-        mean = self.prior.mean - self.prior.mean[one] + to_windows @ fit.weights
-        before = self._covariance(fit, every, every) + self._covariance(fit, one, one)
-        before -= 2 * self._covariance(fit, every, one)
-        return mean, before - _explained(fit, to_windows)
-
-    def _at(self, fit: Fit, settings: NDArray[np.int64], time: float) -> tuple[Array, Array]:
-        """Mean and variance at settings (a column of indices) and a time of this epoch."""
-        same = self._epochs == self._epoch
-        with_windows = self._kept * self._covariance(fit, settings, self._indices)
-        with_windows += same * (SPEED**2 + drift_covariance(time, self._times))
-        each = settings[:, 0]
-        before = self._covariance(fit, each, each) + SPEED**2 + DRIFT**2
-        return self.prior.mean[each] + with_windows @ fit.weights, before - _explained(fit, with_windows)
-
-    def _covariance(self, fit: Fit, one: Index, other: Index) -> Array:
-        covariance: Array = self.prior.simulated[one, other] + fit.scale**2 * self.prior.apart[one, other]
-        return covariance
-
-    def _refresh(self) -> None:
-        self._indices = np.array([window.index for window in self.windows], dtype=np.int64)
-        self._times = np.array([window.time for window in self.windows])
-        self._last_time = self.windows[-1].time if self.windows else 0.0
-        self._epochs = np.array([window.epoch for window in self.windows])
-        self._kept = np.where(self._epochs == self._epoch, 1.0, EPOCH_KEEPS)
-        fits = [self._fit(scale) for scale in SCALES]
-        most = max(fit.evidence for fit in fits)
-        shares = [math.exp(fit.evidence - most) for fit in fits]
-        self._fits = [(share / sum(shares), fit) for share, fit in zip(shares, fits, strict=True)]
-
-    def _fit(self, scale: float) -> Fit:
-        each = np.ix_(self._indices, self._indices)
-        shape = self.prior.simulated[each] + scale**2 * self.prior.apart[each]
-        same = self._epochs[:, None] == self._epochs[None, :]
-        together = SPEED**2 + drift_covariance(self._times[:, None], self._times[None, :])
-        between: Array = np.where(same, shape + together, EPOCH_KEEPS * shape) + self._noise**2 * np.eye(len(same))
-        values: Array = np.array([window.value for window in self.windows]) - self.prior.mean[self._indices]
-        weights = np.asarray(np.linalg.solve(between, values), dtype=np.float64)
-        evidence = -0.5 * (float(values @ weights) + float(np.linalg.slogdet(between)[1]))
-        return Fit(scale, between, weights, evidence)
-
 
 def _explained(fit: Fit, with_windows: Array) -> Array:
     """The variance that the windows take away."""
-    explained: Array = np.einsum("sw,ws->s", with_windows, np.linalg.solve(fit.between, with_windows.T))
+    explained: Array = ((fit.inverse @ with_windows) * with_windows).sum(axis=0)
     return explained
 
 
-def _mix(fits: list[tuple[float, Fit]], one: Callable[[Fit], tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and deviation over the fits, each by its share."""
-    parts = [(share, *one(fit)) for share, fit in fits]
+def _mix(parts: list[tuple[float, Array, Array]]) -> tuple[Array, Array]:
+    """Mean and deviation over several beliefs, each with its share, mean and variance."""
     mean: Array = sum((share * its_mean for share, its_mean, _ in parts), start=np.zeros(1))
     square: Array = sum((share * (its_mean**2 + variance) for share, its_mean, variance in parts), start=np.zeros(1))
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))

@@ -32,7 +32,9 @@ class Sweep:
         tps = measurement.mean_tps
         self._measured.setdefault(measurement.setting, []).append(tps)
         best = max(self._measured, key=lambda setting: float(np.mean(self._measured[setting])))
-        verdict = "accepted" if best == measurement.setting != self._incumbent else "refused"
+        verdict = "accepted" if best == measurement.setting else "returned"
+        if best == self._incumbent:
+            verdict = "refused"
         self._incumbent = best
         left = f"{len(self._left)} left of pass {self._passes}"
         return Decision(verdict, best, f"{tps:.2f} TPS; {best} is the best mean so far; {left}")

@@ -7,7 +7,7 @@ from tuner.trace import Trial
 
 WIDTH = 100  # columns
 LONG = 40  # trials; of more, only those that changed something are listed
-CHANGES = ("start", "accepted", "reopened")
+CHANGES = ("start", "accepted", "returned", "reopened")
 
 
 def trial_table(story: Story) -> str:
