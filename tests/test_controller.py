@@ -258,6 +258,20 @@ def test_agents_that_never_come(tmp_path, tune):
     assert not trials[2].measurement.problem
 
 
+def test_a_server_that_says_it_did_but_did_not(tmp_path, tune):
+    """It keeps its threads as they are and calls that settled: what really runs is looked at."""
+
+    class Stubborn(FakeServer):
+        def apply(self, setting):
+            super().apply(setting._replace(predictors=1, trainers=1))
+
+    tune(Stubborn(), lambda plan: Listed(Setting(2, 1, 1), Setting(2, 3, 3)))
+    wait_until(lambda: len(trials_of(tmp_path)) >= 2)
+    trial = trials_of(tmp_path)[1]
+    assert "2/1/1 runs" in trial.measurement.problem
+    assert trial.decision.verdict == "failed"
+
+
 def test_as_long_as_more_agents_come_it_waits(tmp_path, tune):
     server = FakeServer()
     begun = time.monotonic()
