@@ -148,5 +148,9 @@ def test_a_landscape_after_a_window_without_training():
 
 
 def test_a_landscape_is_that_of_the_machine_as_it_is_now():
-    landscape = landscape_of(trace_of(["refused"] * 9 + ["reopened"], lambda setting: 10.0))
-    assert len(landscape.measured) == 1
+    rates = iter([10.0] * 24 + [5.0])
+    trace = trace_of(["refused"] * 24 + ["reopened"], lambda setting: next(rates))
+    again = trace.trials[-1].measurement.setting
+    landscape = landscape_of(trace)
+    assert landscape.tps(again) == 5.0
+    assert {landscape.tps(setting) for setting in landscape.measured if setting != again} == {10.0}

@@ -29,7 +29,7 @@ WORTH_A_WINDOW = 0.002  # expected gain below which no challenger is worth its w
 CAUTION = 0.08  # how much of an expected loss counts against the expected gain of a challenger
 PROBE_EVERY = 8  # windows, while nothing is worth one
 NEAR = 3  # windows after which the incumbent is measured again, so that a comparison is one of now
-ALARM, WARNING = 4.0, 2.6  # deviations from what was expected: one such window, or two in a row, mean a change
+ALARM = 2.6  # deviations from what was expected; two such windows in a row mean that the machine has changed
 LEAST_NOISE = 0.004
 FIRST_NOISE, FIRST_WINDOWS = 0.04, 1  # a guess of the noise, and how many windows it weighs
 STALE_SHARE = 0.01  # of the steps thrown away as too old
@@ -61,8 +61,8 @@ class Anneal:
         self._surrogate: Surrogate | None = None  # made when first needed: its prior takes seconds
         self._time = 0
         self._measured_at = -math.inf  # when the incumbent was last
-        self._warned = 0.0  # deviations of the incumbent's last window from what was expected
-        self._suspect = False  # a challenger was so far off that the incumbent has to tell whether the machine changed
+        self._suspect = False  # a window was so far off that the incumbent has to tell whether the machine changed
+        self._odd: Measurement | None = None  # the incumbent's last window, if it was that far off
         self._cold_since = 0  # last window that was worth something else than holding
         self._temperature = HOT
         self._spreads: list[float] = []  # variances of windows, from their parts
@@ -135,35 +135,31 @@ class Anneal:
         self._over, self._idle = excess, 0
         if excess:
             self._refuse(measurement)
-        surprise, expected = self._surprise(measurement)
-        changed = not first and self._has_changed(surprise)
-        if changed:
-            self._reopen(math.log(tps) - expected)
-        elif not first:
-            self._surprises.append(min(surprise**2, 9.0))
-        self._suspect = False
         self._measured_at = self._time
+        if first:
+            self._learn(measurement)
+            return self._decide("start", f"{tps:.2f} TPS to compare with")
+        surprise, expected = self._surprise(measurement)
+        odd, self._odd, self._suspect = self._odd, None, False
+        told = f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from the expected {math.exp(expected):.2f}"
+        if abs(surprise) > ALARM:
+            if odd is None or surprise * self._surprise(odd)[0] < 0:
+                # It may have been disturbed: nothing is learnt from it before the next one.
+                self._odd, self._suspect = measurement, True
+                return self._decide("kept", f"{told}: to be measured again at once")
+            self._reopen(math.log(tps) - expected)
+            self._learn(measurement)
+            return self._decide("reopened", f"{told}, for the second time: the machine has changed")
+        self._surprises.append(min(surprise**2, 9.0))
         self._learn(measurement)
-        if changed:
-            told = f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from the expected {math.exp(expected):.2f}"
-            return self._decide("reopened", f"{told}: the machine has changed")
         if excess:
             return self._decide("kept", f"{excess}: to be left")
-        if first:
-            return self._decide("start", f"{tps:.2f} TPS to compare with")
         return self._return() or self._decide("kept", f"{tps:.2f} TPS, measured again: as expected")
-
-    def _has_changed(self, surprise: float) -> bool:
-        """Whether the machine is no longer what it was: one window far off what was expected, or two in a row."""
-        before, self._warned = self._warned, surprise
-        return abs(surprise) > ALARM or (abs(surprise) > WARNING and surprise * before > WARNING**2)
 
     def _reopen(self, gain: float) -> None:
         self._knowledge.begin_epoch(gain)
-        self._surprises.clear()
         self._refusals.clear()
         self._failed.clear()
-        self._warned = 0.0
         self._temperature = HOT
         self._cold_since = self._time
 
@@ -229,7 +225,7 @@ class Anneal:
     def _take(self, setting: Setting) -> None:
         self._incumbent = setting
         self._over, self._idle = "", 0
-        self._warned = 0.0
+        self._odd = None
 
     def _decide(self, verdict: str, reason: str) -> Decision:
         return Decision(verdict, self._incumbent, reason, self._temperature)

@@ -39,22 +39,24 @@ class Landscape:
 
 
 def landscape_of(trace: Trace) -> Landscape:
-    """As it is after the trace: what was measured before the machine changed only calibrates."""
+    """As it is after the trace: of a setting, only windows since the machine changed count, where there are some."""
     trials = [trial for trial in trace.trials if not trial.measurement.problem]
     agents = {trial.measurement.setting.agents for trial in trials}
     surrogate = Surrogate(make_prior(trace.plan.space, trace.plan.system, tuple(sorted(agents))))
     surrogate.set_noise(_noise([trial.measurement for trial in trials if trial.measurement.mean_tps > 0]))
+    before: dict[Setting, list[float]] = {}  # the last change of the machine
     measured: dict[Setting, list[float]] = defaultdict(list)
     for trial in trials:
         setting, tps = trial.measurement.setting, trial.measurement.mean_tps
         if trial.decision.verdict == "reopened":
-            before = [value for value in measured[setting] if value > 0] or [tps]
-            surrogate.begin_epoch(math.log(tps / before[-1]))
-            measured.clear()
+            last = [value for value in measured[setting] if value > 0] or [tps]
+            surrogate.begin_epoch(math.log(tps / last[-1]))
+            before |= measured
+            measured = defaultdict(list)
         measured[setting].append(tps)
         if tps > 0:
             surrogate.add(surrogate.index[setting], trial.seconds / trace.plan.window, math.log(tps))
-    return Landscape(surrogate, dict(measured))
+    return Landscape(surrogate, before | measured)
 
 
 def _noise(windows: list[Measurement]) -> float:
