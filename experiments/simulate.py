@@ -238,7 +238,7 @@ def draw(runs: dict[tuple[str, float], list[Run]]) -> bytes:
         panel.set_ylabel("TPS, share of the best")
         panel.set_ylim(0, 1.02)
     panels[0].legend(loc="lower right", ncols=len(MAKERS), fontsize=9)
-    panels[0].annotate("half of the cores go", (CHANGE + 1, 0.05), fontsize=9)
+    panels[1].annotate("half of the cores go", (CHANGE + 1, 0.05), fontsize=9)
     panels[-1].set_xlabel("window")
     figure.suptitle("The incumbent of each strategy: median of all runs, and the middle 80 % of them", fontsize=11)
     buffer = io.BytesIO()
