@@ -68,7 +68,6 @@ class Simulated:
     pps: Array
     prediction_batch: Array  # observations, mean
     training_queue: Array  # experiences, mean
-    lag: Array  # updates, mean
 
 
 def simulate(
@@ -109,7 +108,6 @@ class _Simulation:
         halves = 2 if system.envs_per_agent > 1 else 1
         self._envs = system.envs_per_agent / halves  # of a player, the part of an agent that waits as one
         self._t_max = system.t_max
-        self._all_envs = self._agents * system.envs_per_agent
         self._batch = -(-system.min_batch // system.t_max) * system.t_max  # whole experiences
         self._queue_bound = self._costs["queue_batches"] * self._batch
         self._most_players = np.maximum(1.0, self._costs["largest_prediction"] // self._envs)
@@ -143,7 +141,6 @@ class _Simulation:
             pps=pps,
             prediction_batch=self._predicted * self._envs / np.maximum(self._batches, 1),
             training_queue=queue / self._t_max,
-            lag=(self._all_envs * self._t_max + queue) / self._batch,
         )
 
     def advance(self) -> None:
