@@ -9,8 +9,10 @@ import multiprocessing
 import os
 import signal
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from types import FrameType
 
 import numpy as np
@@ -25,6 +27,7 @@ from ga3c.wire import Header, Kind, Parts, Reply
 log = logging.getLogger(__name__)
 
 NICENESS = 5  # below the server's threads: an agent that waits costs nothing, a trainer that waits costs everything
+PATIENCE = 1.0  # seconds without a message after which an agent looks whether its server is still there
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
@@ -50,6 +53,7 @@ class Player:
             stagger=True,
         )
         self._observations = np.empty(0)
+        self._request_header = self._header(Kind.REQUEST).pack()
 
     def begin(self) -> list[Parts]:
         self._observations = self._games.reset(int(self._random.integers(2**30)))
@@ -67,7 +71,7 @@ class Player:
         self._observations = played.observations
         if played.finished:
             messages.append(wire.encode_scores(self._header(Kind.SCORES), played.finished))
-        messages.append(self._request(int(played.real.sum())))
+        messages.append(self._request(sum(played.real.tolist())))
         return messages
 
     def close(self) -> int:
@@ -79,16 +83,19 @@ class Player:
         return Header(kind, self._run, self._agent, self._half)
 
     def _request(self, played: int) -> Parts:
-        return wire.encode_request(self._header(Kind.REQUEST), self._observations, played)
+        return wire.encode_request(self._request_header, self._observations, played)
 
 
 def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """An action of each policy, drawn by its probabilities."""
-    draws = random.random(len(policies))[:, None]
+    last = policies.shape[1] - 1
     # Rounding can leave the last sum below 1, so the number of sums passed is capped at the last action.
-    passed: np.ndarray = (np.cumsum(policies, axis=1) <= draws).sum(axis=1)
-    actions: np.ndarray = np.minimum(passed, policies.shape[1] - 1)
-    return actions
+    return np.array(
+        [
+            min(bisect_right(list(accumulate(policy)), draw), last)
+            for policy, draw in zip(policies.tolist(), random.random(len(policies)).tolist(), strict=True)
+        ]
+    )
 
 
 def make_players(config: Config, run: int, agent: int) -> Iterator[Player]:
@@ -122,16 +129,17 @@ def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecor
 
 def _serve(task: AgentTask) -> None:
     players: list[Player] = []
-    link = AgentLink(task.endpoint, task.run, task.agent)
+    link = AgentLink(task.endpoint, task.run, task.agent, patience=PATIENCE)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    link.watch(parent.sentinel)
     for player in make_players(task.config, task.run, task.agent):
         players.append(player)
         link.send(player.begin())
-    while parent.is_alive():
-        head = link.receive(seconds=1.0)
+    while True:
+        head = link.receive()
         if head is None:
+            if not parent.is_alive():
+                break
             continue
         header = wire.read_header(head)
         if header.kind == Kind.STOP:

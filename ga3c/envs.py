@@ -7,9 +7,11 @@ for images. Both reset on the step *after* an episode's end; that step is no dat
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
@@ -41,6 +43,10 @@ class EnvSpec:
     def is_image(self) -> bool:
         return len(self.frame) == 2
 
+    @cached_property
+    def frame_bytes(self) -> int:
+        return math.prod(self.frame) * np.dtype(self.dtype).itemsize
+
     @property
     def observation(self) -> tuple[int, ...]:
         return (self.stack, *self.frame)
@@ -54,8 +60,7 @@ class Finished:
     steps: int
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(NamedTuple):
     """What one step of K environments gave."""
 
     observations: np.ndarray  # (K, stack, *frame)
@@ -117,15 +122,19 @@ class Scores:
     """Adds up the unclipped rewards of whole games."""
 
     def __init__(self, count: int) -> None:
-        self._score = np.zeros(count)
-        self._steps = np.zeros(count, dtype=np.int64)
+        self._score = [0.0] * count
+        self._steps = [0] * count
 
     def add(self, rewards: np.ndarray, real: np.ndarray, over: np.ndarray) -> tuple[Finished, ...]:
-        self._score += np.where(real, rewards, 0.0)
-        self._steps += real
-        finished = tuple(Finished(float(self._score[i]), int(self._steps[i])) for i in np.flatnonzero(over))
-        self._score[over] = 0.0
-        self._steps[over] = 0
+        for game, (reward, counts) in enumerate(zip(rewards.tolist(), real.tolist(), strict=True)):
+            if counts:
+                self._score[game] += reward
+                self._steps[game] += 1
+        return tuple(self._finish(game) for game, ended in enumerate(over.tolist()) if ended)
+
+    def _finish(self, game: int) -> Finished:
+        finished = Finished(self._score[game], self._steps[game])
+        self._score[game], self._steps[game] = 0.0, 0
         return finished
 
 
@@ -167,6 +176,8 @@ class VectorGames:
 class AtariGames(VectorGames):
     """K games on ale-py's vector environment, every setting of the emulator passed on purpose."""
 
+    _vector: AtariVectorEnv
+
     def __init__(self, config: Config, rom: str, count: int) -> None:
         super().__init__(count)
         self._vector = AtariVectorEnv(
@@ -194,6 +205,7 @@ class AtariGames(VectorGames):
         assert isinstance(space, gymnasium.spaces.Discrete)
         self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=int(space.n))
         self._lives_end_episodes = config.episodic_life
+        self._strength = np.ones(count, dtype=np.float32)  # of each action: the whole way of a joystick
 
     def reset(self, seed: int) -> np.ndarray:
         observations: np.ndarray
@@ -202,7 +214,9 @@ class AtariGames(VectorGames):
         return observations
 
     def step(self, actions: np.ndarray) -> Played:
-        observations, rewards, terminated, truncated, info = self._vector.step(actions)
+        # What ``step`` of the vector environment does, less its checks: an agent with one game waits for this.
+        self._vector.ale.send(actions, self._strength)
+        observations, rewards, terminated, truncated, info = self._vector.ale.recv()
         # A lost life ends an episode but not the game, and the next step of that game is real.
         over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
         return self._played(observations, rewards, terminated, truncated, over)

@@ -220,30 +220,26 @@ class Exchange:
 class AgentLink:
     """An agent's end: one DEALER that sends everything and receives replies and STOP."""
 
-    def __init__(self, endpoint: str, run: int, agent: int) -> None:
+    def __init__(self, endpoint: str, run: int, agent: int, *, patience: float) -> None:
         self._context = zmq.Context()
         self._dealer = self._context.socket(zmq.DEALER)
         self._dealer.setsockopt(zmq.IDENTITY, identity(run, agent))
         self._dealer.setsockopt(zmq.LINGER, 0)
+        self._dealer.setsockopt(zmq.RCVTIMEO, round(patience * 1000))
         self._dealer.connect(endpoint)
-        self._poller = zmq.Poller()
-        self._poller.register(self._dealer, zmq.POLLIN)
-
-    def watch(self, sentinel: int) -> None:
-        """Let ``receive`` also wake up when this file descriptor becomes readable."""
-        self._poller.register(sentinel, zmq.POLLIN)
 
     def send(self, messages: list[Parts]) -> None:
         for head, body in messages:
-            self._dealer.send_multipart([head, body])
+            self._dealer.send(head, zmq.SNDMORE)
+            self._dealer.send(body)
 
-    def receive(self, seconds: float) -> bytes | None:
-        """The next message of the server, or None if there was none in this time."""
-        for ready, _ in self._poller.poll(int(seconds * 1000)):
-            if ready is self._dealer:
-                message: bytes = self._dealer.recv()
-                return message
-        return None
+    def receive(self) -> bytes | None:
+        """The next message of the server, or None if there was none for as long as the patience lasts."""
+        try:
+            message: bytes = self._dealer.recv()
+        except zmq.Again:
+            return None
+        return message
 
     def close(self) -> None:
         self._dealer.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +31,70 @@ class Experience:
         return len(self.actions)
 
 
-def n_step_returns(rewards: np.ndarray, bootstrap: float, discount: float) -> np.ndarray:
+def n_step_returns(rewards: Sequence[float], bootstrap: float, discount: float) -> np.ndarray:
     """R_t = r_t + γ·R_{t+1}, with the bootstrap value after the last reward."""
     returns = np.empty(len(rewards), dtype=np.float32)
-    following = float(bootstrap)
+    following = bootstrap
     for step in range(len(rewards) - 1, -1, -1):
-        following = float(rewards[step]) + discount * following
+        following = rewards[step] + discount * following
         returns[step] = following
     return returns
+
+
+class Track:
+    """The steps under way of one environment.
+
+    Plain lists: an agent with one environment takes a step at a time, where an operation on an array of one number
+    costs more than a whole step here.
+    """
+
+    def __init__(self, spec: EnvSpec, number: int, t_max: int, limit: int) -> None:
+        self.number = number
+        self.limit = limit  # steps that complete the experience under way
+        self.over = False  # the episode ended with the last step
+        self.terminated = False
+        self._t_max = t_max
+        self._history = spec.stack - 1
+        self._version = 0
+        self._next_step = 0
+        self._frames = np.zeros((self._history + t_max, *spec.frame), dtype=spec.dtype)
+        self._actions: list[int] = []
+        self._rewards: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._actions)
+
+    def add(self, observation: np.ndarray, action: int, version: int, reward: float) -> None:
+        at = len(self._actions)
+        if not at:
+            self._version = version
+            self._frames[: self._history] = observation[:-1]
+        self._frames[self._history + at] = observation[-1]
+        self._actions.append(action)
+        self._rewards.append(reward)
+
+    @property
+    def complete(self) -> bool:
+        steps = len(self._actions)
+        return steps >= self.limit or (self.over and steps > 0)
+
+    def take(self, agent: int, value: float, discount: float) -> Experience:
+        """The experience, with this value of the observation that its last step reached."""
+        steps = len(self._actions)
+        experience = Experience(
+            agent=agent,
+            env=self.number,
+            first_step=self._next_step,
+            version=self._version,
+            frames=self._frames[: self._history + steps].copy(),
+            actions=np.array(self._actions, dtype=np.int32),
+            returns=n_step_returns(self._rewards, 0.0 if self.terminated else value, discount),
+        )
+        self._next_step += steps
+        self._actions.clear()
+        self._rewards.clear()
+        self.limit = self._t_max
+        return experience
 
 
 class Rollout:
@@ -58,64 +116,43 @@ class Rollout:
         first_env: int = 0,
         stagger: bool = False,
     ) -> None:
-        self._t_max = t_max
         self._discount = discount
-        self._reward_clip = reward_clip
+        self._clip = reward_clip or math.inf
         self._agent = agent
-        self._first_env = first_env
-        self._history = spec.stack - 1
-        self._frames = np.zeros((count, self._history + t_max, *spec.frame), dtype=spec.dtype)
-        self._actions = np.zeros((count, t_max), dtype=np.int32)
-        self._rewards = np.zeros((count, t_max), dtype=np.float32)
-        self._versions = np.zeros(count, dtype=np.int64)
-        self._length = np.zeros(count, dtype=np.int64)
-        self._terminated = np.zeros(count, dtype=bool)
-        self._truncated = np.zeros(count, dtype=bool)
-        self._next_step = np.zeros(count, dtype=np.int64)
         # Environments that play in step would also end their experiences in step: bursts that fill the training queue
         # and then leave it empty. First experiences of all lengths spread them evenly from there on.
-        self._limit = 1 + np.arange(count) * t_max // count if stagger else np.full(count, t_max)
+        self._tracks = [
+            Track(spec, first_env + env, t_max, limit=1 + env * t_max // count if stagger else t_max)
+            for env in range(count)
+        ]
 
     def record(self, observations: np.ndarray, actions: np.ndarray, version: int, played: Played) -> None:
         """Add one step: the observations, the actions taken on them by this version, and what came of it."""
-        real = np.flatnonzero(played.real)
-        at = self._length[real]
-        fresh = real[at == 0]
-        self._versions[fresh] = version
-        self._frames[fresh, : self._history] = observations[fresh, :-1]
-        self._frames[real, self._history + at] = observations[real, -1]
-        self._actions[real, at] = actions[real]
-        rewards = played.rewards[real]
-        self._rewards[real, at] = (
-            np.clip(rewards, -self._reward_clip, self._reward_clip) if self._reward_clip else rewards
-        )
-        self._length[real] += 1
-        self._next_step[real] += 1
-        self._terminated[real] = played.terminated[real]
-        self._truncated[real] = played.truncated[real]
+        clip = self._clip
+        for track, observation, action, reward, terminated, truncated, real in zip(
+            self._tracks,
+            observations,
+            actions.tolist(),
+            played.rewards.tolist(),
+            played.terminated.tolist(),
+            played.truncated.tolist(),
+            played.real.tolist(),
+            strict=True,
+        ):
+            if real:
+                track.add(observation, action, version, max(-clip, min(clip, reward)))
+                track.terminated = terminated
+                track.over = terminated or truncated
 
     def finish(self, values: np.ndarray) -> list[Experience]:
         """The experiences that are complete, given the values of the observations that the last step reached."""
-        over = self._terminated | self._truncated
-        complete = np.flatnonzero((self._length > 0) & (over | (self._length >= self._limit)))
-        return [self._take(int(env), 0.0 if self._terminated[env] else float(values[env])) for env in complete]
-
-    def _take(self, env: int, bootstrap: float) -> Experience:
-        steps = int(self._length[env])
-        self._length[env] = 0
-        self._limit[env] = self._t_max
-        self._terminated[env] = self._truncated[env] = False
-        return Experience(
-            agent=self._agent,
-            env=self._first_env + env,
-            first_step=int(self._next_step[env]) - steps,
-            version=int(self._versions[env]),
-            frames=self._frames[env, : self._history + steps].copy(),
-            actions=self._actions[env, :steps].copy(),
-            returns=n_step_returns(self._rewards[env, :steps], bootstrap, self._discount),
-        )
+        return [
+            track.take(self._agent, float(value), self._discount)
+            for track, value in zip(self._tracks, values, strict=True)
+            if track.complete
+        ]
 
     @property
     def unfinished(self) -> int:
         """Steps that are in no experience yet: lost if the agent leaves now."""
-        return int(self._length.sum())
+        return sum(map(len, self._tracks))

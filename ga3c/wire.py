@@ -16,8 +16,8 @@ observation that the last step reached is sent along.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,10 @@ class Kind(IntEnum):
     STOP = 5
 
 
-@dataclass(frozen=True)
-class Header:
+KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header
+
+
+class Header(NamedTuple):
     """What every message begins with: whose run, which agent and half of it, which version of the model."""
 
     kind: Kind
@@ -65,8 +67,7 @@ class Header:
         return HEADER.pack(MAGIC, LAYOUT, self.kind, self.half, self.run, self.agent, self.version)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """Observations that wait for a prediction, and how many steps were played to reach them."""
 
     agent: int
@@ -75,8 +76,7 @@ class Request:
     observations: np.ndarray
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     half: int
     version: int
     policies: np.ndarray
@@ -89,10 +89,10 @@ def read_header(head: Buffer) -> Header:
     magic, layout, kind, half, run, agent, version = HEADER.unpack_from(head)
     if magic != MAGIC or layout != LAYOUT:
         raise WireError(f"not a message of layout {LAYOUT}")
-    try:
-        return Header(Kind(kind), run, agent, half, version)
-    except ValueError:
-        raise WireError(f"unknown kind {kind}") from None
+    known = KINDS.get(kind)
+    if known is None:
+        raise WireError(f"unknown kind {kind}")
+    return Header(known, run, agent, half, version)
 
 
 def _fields(head: Buffer, layout: struct.Struct) -> tuple[int, ...]:
@@ -107,8 +107,9 @@ def _expect(name: str, length: int, wanted: int) -> None:
         raise WireError(f"{name} of {length} bytes where {wanted} belong")
 
 
-def encode_request(header: Header, observations: np.ndarray, played: int) -> Parts:
-    return header.pack() + REQUEST.pack(len(observations), played), np.ascontiguousarray(observations).data.cast("B")
+def encode_request(header: bytes, observations: np.ndarray, played: int) -> Parts:
+    """The header comes packed, since it is the same for all requests of a player."""
+    return header + REQUEST.pack(len(observations), played), np.ascontiguousarray(observations).data.cast("B")
 
 
 def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Request:
@@ -116,9 +117,9 @@ def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) ->
     _expect("a head", len(head), HEADER.size + REQUEST.size)
     if not 1 <= count <= MAX_ENVS or played > count:
         raise WireError(f"a request of {count} observations after {played} steps")
-    shape = (count, *spec.observation)
-    _expect("observations", len(body), int(np.prod(shape)) * np.dtype(spec.dtype).itemsize)
-    return Request(header.agent, header.half, played, np.frombuffer(body, spec.dtype).reshape(shape))
+    _expect("observations", len(body), count * spec.stack * spec.frame_bytes)
+    observations = np.frombuffer(body, spec.dtype).reshape(count, *spec.observation)
+    return Request(header.agent, header.half, played, observations)
 
 
 def encode_reply(header: Header, policies: np.ndarray, values: np.ndarray) -> Parts:
@@ -158,9 +159,8 @@ def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec)
         raise WireError(f"an action outside 0…{spec.actions - 1}")
     if count not in (spec.stack - 1 + steps, spec.stack + steps):
         raise WireError(f"{count} frames of {steps} steps")
-    shape = (count, *spec.frame)
-    _expect("frames", len(body), int(np.prod(shape)) * np.dtype(spec.dtype).itemsize)
-    frames = np.frombuffer(body, spec.dtype).reshape(shape)
+    _expect("frames", len(body), count * spec.frame_bytes)
+    frames = np.frombuffer(body, spec.dtype).reshape(count, *spec.frame)
     return Experience(header.agent, env, first_step, header.version, frames, actions, returns)
 
 
@@ -181,5 +181,4 @@ def encode_stop(header: Header) -> Parts:
 
 def largest_message(spec: EnvSpec, envs: int, steps: int) -> int:
     """Bytes of the largest part that an agent with this many environments and steps per experience sends."""
-    frame = int(np.prod(spec.frame)) * np.dtype(spec.dtype).itemsize
-    return max(envs * spec.stack * frame, (spec.stack + steps) * frame, 65536)
+    return max(envs * spec.stack * spec.frame_bytes, (spec.stack + steps) * spec.frame_bytes, 65536)

@@ -34,10 +34,10 @@ class Office:
         self.thread.start()
         self.links = []
 
-    def agent(self, number, run=RUN, admit=True):
+    def agent(self, number, run=RUN, admit=True, patience=5.0):
         if admit:
             self.exchange.admit(number)
-        link = AgentLink(self.exchange.endpoint, run, number)
+        link = AgentLink(self.exchange.endpoint, run, number, patience=patience)
         self.links.append(link)
         return link
 
@@ -58,7 +58,7 @@ def office():
 
 def request(agent=0, run=RUN, half=0, played=0, count=2):
     observations = np.arange(3 * count, dtype=np.float32).reshape(count, 1, 3)
-    return wire.encode_request(Header(Kind.REQUEST, run, agent, half), observations, played)
+    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), observations, played)
 
 
 def experience(agent=0, steps=3, first_step=0):
@@ -83,17 +83,17 @@ def test_requests_experiences_and_scores_arrive_where_they_belong(office):
 
 
 def test_a_reply_reaches_the_agent_that_asked_and_no_other(office):
-    first, second = office.agent(1), office.agent(2)
+    first, second = office.agent(1, patience=0.1), office.agent(2)
     first.send([request(agent=1)])
     second.send([request(agent=2, half=1)])
     wait_until(lambda: len(office.requests) == 2)
     policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
     office.exchange.send([(2, wire.encode_reply(Header(Kind.REPLY, RUN, 2, 1, version=9), policies, values))])
-    head = second.receive(5)
+    head = second.receive()
     reply = wire.decode_reply(wire.read_header(head), head)
     assert (reply.half, reply.version) == (1, 9)
     np.testing.assert_array_equal(reply.values, values)
-    assert first.receive(0) is None
+    assert first.receive() is None
 
 
 def test_stop_reaches_the_agent(office):
@@ -101,7 +101,7 @@ def test_stop_reaches_the_agent(office):
     link.send([request(agent=3)])
     wait_until(lambda: len(office.requests) == 1)
     office.exchange.stop_agent(3)
-    assert wire.read_header(link.receive(5)).kind == Kind.STOP
+    assert wire.read_header(link.receive()).kind == Kind.STOP
 
 
 def test_a_message_for_an_agent_that_is_gone_does_no_harm(office):

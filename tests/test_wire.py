@@ -43,7 +43,7 @@ def make_experience(spec, steps=3):
 def message(kind, spec):
     """A good message of this kind."""
     if kind == Kind.REQUEST:
-        return wire.encode_request(header(kind), some(spec, 2, spec.stack), 1)
+        return wire.encode_request(header(kind).pack(), some(spec, 2, spec.stack), 1)
     if kind == Kind.REPLY:
         policies = np.full((2, spec.actions), 1 / spec.actions, dtype=np.float32)
         return wire.encode_reply(header(kind), policies, np.array([0.5, -3.0], dtype=np.float32))
@@ -106,7 +106,7 @@ def test_header_round_trip(kind):
 @pytest.mark.parametrize("spec", SPECS)
 def test_request_round_trip(spec):
     observations = some(spec, 2, spec.stack)
-    head, body = wire.encode_request(header(Kind.REQUEST), observations, played=1)
+    head, body = wire.encode_request(header(Kind.REQUEST).pack(), observations, played=1)
     # As bytes, and as the views of a socket's buffers.
     for view in (bytes, memoryview):
         request = decode(Kind.REQUEST, view(head), view(bytes(body)), spec)
@@ -117,7 +117,7 @@ def test_request_round_trip(spec):
 
 def test_request_of_observations_that_do_not_lie_in_one_piece():
     observations = some(IMAGES, 4, IMAGES.stack)[::2]
-    head, body = wire.encode_request(header(Kind.REQUEST), observations, 0)
+    head, body = wire.encode_request(header(Kind.REQUEST).pack(), observations, 0)
     np.testing.assert_array_equal(decode(Kind.REQUEST, head, body, IMAGES).observations, observations)
 
 
@@ -276,7 +276,7 @@ def test_observations_of_another_game_are_refused():
 @pytest.mark.parametrize(("envs", "steps"), [(1, 1), (1, 1024), (1024, 5)])
 def test_no_message_is_larger_than_the_limit_on_messages(spec, envs, steps):
     limit = wire.largest_message(spec, envs, steps)
-    request = wire.encode_request(header(Kind.REQUEST), some(spec, envs, spec.stack), 0)
+    request = wire.encode_request(header(Kind.REQUEST).pack(), some(spec, envs, spec.stack), 0)
     experience = wire.encode_experience(RUN, HALF, make_experience(spec, steps))
     scores = wire.encode_scores(header(Kind.SCORES), (Finished(0.0, 1),) * envs)
     assert max(len(part) for parts in (request, experience, scores) for part in parts) <= limit
