@@ -6,6 +6,7 @@ measured in turn, again and again, so that the noise of a shared machine hits al
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -23,7 +24,7 @@ from experiments.growth import Growth
 from experiments.processes import Orders, Process, ProcessFailed, end_all, interruptible
 from experiments.progress import Part, Progress
 from experiments.served import START_SECONDS, Figures, Overhead, Probe, Served, Setting
-from experiments.sizes import STEPPED
+from experiments.sizes import QUICKLY_STEPPED, STEPPED
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec, network_name
 from ga3c.files import write_atomically, write_json
@@ -32,7 +33,7 @@ from ga3c.settings import ConfigError, nearest, read_words
 from ga3c.training import probe as probe_game
 from ga3c.training import resolve
 
-SETTLE_SECONDS = 1.5  # after a pause, before a measurement begins
+SETTLE_SECONDS = 1.5  # after a pause, before a measurement begins; less where that is short itself
 PEERS_ROOT = Path(".bench")
 # What parts are expected to take, for the bar: they are corrected by what they took.
 ENV_SECONDS = 0.25  # of one core, to make an environment
@@ -40,6 +41,7 @@ PROCESS_SECONDS = 0.5  # of one core, to start an agent
 TORCH_SECONDS = 5.0  # to import torch and make a model
 STAGE_SECONDS = {False: 0.1, True: 0.03}  # of each stage and repeat, by QUICK
 OVERHEAD_SECONDS = 2.0
+BUSY = 0.5  # load per core before a bench begins from which its figures are doubtful
 
 
 def default_grid(cores: int, quick: bool) -> list[Setting]:
@@ -106,9 +108,8 @@ class Bench:
         self.network = network_name(self._config, self._spec)
         self._ceiling_envs = ceiling_envs
         self._seconds = options.seconds or (3.0 if options.quick else 8.0)
-        self._settle = min(SETTLE_SECONDS, self._seconds / 2)
+        self._settle = min(SETTLE_SECONDS, self._seconds / 3)
         self._measured = Measured()
-        self._processes: list[Process] = []
         self._servers: dict[tuple[int, int], Served] = {}  # by agents and environments
         self._threads: dict[tuple[int, int], tuple[int, int]] = {}  # predictors and trainers that they have now
         self._pythons: dict[str, Path] = {}  # of the peers
@@ -117,17 +118,17 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        end_all(self._processes)
+        end_all()
 
     def run(self) -> Measured:
         repeats = self._options.repeats or (2 if self._options.quick else 3)
         parts = [*self._starts(), *(part for _ in range(repeats) for part in self._round())]
         if self._options.growth:
             parts += self._growth()
-        with Progress(sum(part.seconds for part in parts)) as progress:
+        with Progress(sum(part.seconds for part in parts)) as self._progress:
             for part in parts:
-                progress.begin(part)
-                progress.finish(part, self._do(part))
+                self._progress.begin(part)
+                self._progress.finish(part, self._do(part))
         return self._measured
 
     def _do(self, part: Part) -> str:
@@ -145,13 +146,14 @@ class Bench:
 
     def _starts(self) -> Iterator[Part]:
         """Everything that is measured, started one after the other, and paused."""
-        cores, stage_envs = available_cores(), sum(STEPPED)
+        cores = available_cores()
         for name in self._peers:
             self._measured.peers[name] = []
             yield Part(f"installing {name}", 60.0, partial(self._install, name), (name,))
-        yield Part("starting the stages", stage_envs * ENV_SECONDS + 3 * TORCH_SECONDS, self._start_stages)
-        yield Part("starting the ceiling", sum(self._ceiling_envs) * ENV_SECONDS + TORCH_SECONDS, self._start_ceiling)
-        yield Part("starting the overhead", TORCH_SECONDS + Overhead.ENVS * ENV_SECONDS, self._start_overhead)
+        worker_envs = cores * sum(self._ceiling_envs) + sum(QUICKLY_STEPPED if self._options.quick else STEPPED)
+        expected = worker_envs * ENV_SECONDS / cores + 2 * TORCH_SECONDS
+        yield Part("starting stages and ceiling", expected, self._start_workers)
+        yield Part("starting the overhead", TORCH_SECONDS, self._start_overhead)
         for (agents, envs), settings in self._grid_by_server().items():
             expected = agents * (envs * ENV_SECONDS + PROCESS_SECONDS) / cores + TORCH_SECONDS
             start = partial(self._start_server, agents, envs)
@@ -171,7 +173,7 @@ class Bench:
             yield Part(f"peer {name}", self._seconds + 20.0, partial(self._measure_peer, name), (name,))
 
     def _growth(self) -> Iterator[Part]:
-        growth = Growth(self._config, self._measured, self._serve, self._measure_server, self._end)
+        growth = Growth(self._config, self._measured, self._serve, self._measure_server)
         return growth.parts(self._spec, self._seconds)
 
     def _grid_by_server(self) -> dict[tuple[int, int], list[Setting]]:
@@ -184,28 +186,21 @@ class Bench:
     # What the parts do.
 
     def _install(self, name: str) -> str:
-        self._pythons[name] = peers.install(name, PEERS_ROOT, lambda text: print(text, file=sys.stderr))
+        self._pythons[name] = peers.install(name, PEERS_ROOT, self._progress.say)
         return "installed"
 
-    def _start_stages(self) -> str:
-        seconds = STAGE_SECONDS[self._options.quick]
-        arguments = (self._resolved(self._config), seconds, self._options.quick)
-        self._stages = self._started(Process("stages", self._directory, _measure_stages, *arguments))
+    def _start_workers(self) -> str:
+        """Stages and ceiling together: both wait once they are ready, so neither delays the other for long."""
+        config, quick = self._resolved(self._config), self._options.quick
+        self._stages = Process("stages", self._directory, _measure_stages, config, STAGE_SECONDS[quick], quick)
+        self._ceiling = Ceiling(config, self._directory, self._ceiling_envs)
+        self._probe = Probe(config, self._spec, self._directory)
+        self._ceiling.wait_until_ready()
         self._stages.answer(START_SECONDS)
         return "ready"
 
-    def _start_ceiling(self) -> str:
-        self._ceiling = Ceiling(self._resolved(self._config), self._directory, self._ceiling_envs)
-        self._processes += self._ceiling.processes
-        self._ceiling.wait_until_ready()
-        return "ready"
-
     def _start_overhead(self) -> str:
-        config = self._resolved(self._config)
-        self._overhead = Overhead(config, self._spec, self._directory)
-        self._started(self._overhead.process)
-        self._probe = Probe(config, self._spec, self._directory)
-        self._started(self._probe.process)
+        self._overhead = Overhead(self._resolved(self._config), self._spec, self._directory)
         self._overhead.wait_until_ready()
         return "ready"
 
@@ -217,17 +212,12 @@ class Bench:
 
     def _serve(self, config: Config) -> Served:
         served = Served(self._resolved(config), self._spec, self._directory)
-        self._started(served.process)
-        served.wait_until_ready()
+        try:
+            served.wait_until_ready()
+        except ProcessFailed:
+            served.end()
+            raise
         return served
-
-    def _end(self, served: Served) -> None:
-        end_all([served.process])
-        self._processes.remove(served.process)
-
-    def _started(self, process: Process) -> Process:
-        self._processes.append(process)
-        return process
 
     def _resolved(self, config: Config) -> Config:
         return resolve(config, self._spec)
@@ -257,7 +247,7 @@ class Bench:
         return served.measure(self._probe, settle_seconds=self._settle, seconds=seconds)
 
     def _measure_overhead(self, envs: int) -> str:
-        overhead = self._overhead.measure_overhead(self._probe, envs, min(self._seconds, OVERHEAD_SECONDS))
+        overhead = self._overhead.measure_overhead(self._probe, envs, min(self._seconds / 2, OVERHEAD_SECONDS))
         self._measured.overheads.setdefault(envs, []).append(overhead)
         return f"{overhead.share:.0%} of {1000 * overhead.round_trip:.2f} ms"
 
@@ -271,7 +261,9 @@ class Bench:
 
 def main(words: list[str]) -> int:
     options = BenchOptions(**read_words(BenchOptions, words))
-    started = time.monotonic()
+    started, load = time.monotonic(), os.getloadavg()[0]
+    if load > BUSY * available_cores():
+        print(f"the machine is busy with other things (load {load:.1f}): expect doubtful figures", file=sys.stderr)
     with (
         interruptible(),
         tempfile.TemporaryDirectory(prefix="ga3c-bench-", ignore_cleanup_errors=True) as directory,
@@ -279,7 +271,11 @@ def main(words: list[str]) -> int:
     ):
         measured = bench.run()
     result = summarise(measured, bench.network)
-    result |= {"hardware": hardware(), "options": asdict(options), "seconds": time.monotonic() - started}
+    result |= {
+        "hardware": {**hardware(), "load_before": load},
+        "options": asdict(options),
+        "seconds": time.monotonic() - started,
+    }
     show(result)
     if options.out:
         path = Path(options.out).expanduser()

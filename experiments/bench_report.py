@@ -41,8 +41,9 @@ def answer(result: dict[str, Any]) -> list[str]:
         f"ceiling                {result['ceiling_pps']:,.0f} steps per second",
     ]
     if best is None:
-        return [*lines, "best                   none: no setting of the grid was balanced"]
-    lines.append(f"best                   {best['setting']}: {best['pps']:,.0f} PPS; the {best['limit']} limit it")
+        lines.append("best                   none: no setting of the grid was balanced")
+    else:
+        lines.append(f"best                   {best['setting']}: {best['pps']:,.0f} PPS; the {best['limit']} limit it")
     lines.append(f"efficiency             {result['efficiency']:.2f}")
     if best_k1 is not None:
         text = f"{result['efficiency_k1']:.2f} ({best_k1['setting']}: {best_k1['pps']:,.0f} PPS)"
@@ -57,7 +58,9 @@ def answer(result: dict[str, Any]) -> list[str]:
 
 
 def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE, pad_edge=False, caption_justify="left"
+    )
     table.add_column(first, overflow="fold")
     for column in columns:
         table.add_column(column, justify="right")
@@ -80,6 +83,9 @@ def _stage_table(result: dict[str, Any]) -> Table:
     names = {"step": "environment step", "code request": "encode, decode", "wire": "ZeroMQ, there and back"}
     for stage, name in names.items():
         table.add_row(name, *(_milliseconds(stages.get(f"{stage} {count}")) for count in counts))
+    for name, cost in stages.items():
+        if name.startswith("code experience "):
+            table.caption = f"encode, decode an experience of {name.split()[-1]} steps: {_milliseconds(cost)}"
     return table
 
 

@@ -90,7 +90,7 @@ def stage_costs(config: Config) -> Costs:
                 worker.tell("measure")
             measured = [worker.answer() for worker in workers]
         finally:
-            end_all(workers)
+            end_all()
     return {name: fmean(one[name] for one in measured) for name in measured[0]}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.processes import Orders, Process, end_all
+from experiments.processes import Orders, Process
 from ga3c.agent import sample
 from ga3c.config import Config, available_cores
 from ga3c.envs import make_games
@@ -94,30 +94,26 @@ class Ceiling:
     """One lone worker per core, each with environments for every count; they wait while nothing is measured."""
 
     def __init__(self, config: Config, directory: Path, counts: tuple[int, ...] = ENVS) -> None:
-        self.counts = counts
         config = config.replace(torch_threads=1)
-        self.processes = [
+        self._processes = [
             Process(f"lone worker {core}", directory, work_alone, config.replace(seed=config.seed + core), counts)
             for core in range(available_cores())
         ]
 
     def wait_until_ready(self) -> None:
         until = time.monotonic() + START_SECONDS
-        for process in self.processes:
+        for process in self._processes:
             process.answer(max(until - time.monotonic(), 1.0))
 
     def measure(self, envs: int, *, settle_seconds: float, seconds: float) -> Rates:
         """The workers' rates together, each with this many environments."""
-        for process in self.processes:
+        for process in self._processes:
             process.tell("play", envs)
         time.sleep(settle_seconds)
-        for process in self.processes:
+        for process in self._processes:
             process.tell("begin")
         time.sleep(seconds)
-        for process in self.processes:
+        for process in self._processes:
             process.tell("stop")
-        rates: list[Rates] = [process.answer() for process in self.processes]
+        rates: list[Rates] = [process.answer() for process in self._processes]
         return Rates(sum(one.pps for one in rates), sum(one.trained_per_second for one in rates))
-
-    def close(self) -> None:
-        end_all(self.processes)

@@ -26,7 +26,7 @@ LONGEST_SECONDS = 60.0
 
 
 class Growth:
-    """The parts of it. ``serve`` starts a server, ``measure`` measures it for so long, ``end`` ends it."""
+    """The parts of it. ``serve`` starts a server, ``measure`` measures it for so long."""
 
     def __init__(
         self,
@@ -34,11 +34,10 @@ class Growth:
         measured: Measured,
         serve: Callable[[Config], Served],
         measure: Callable[[Served, float], Figures],
-        end: Callable[[Served], None],
     ) -> None:
         self._config = config
         self._measured = measured
-        self._serve, self._measure, self._end = serve, measure, end
+        self._serve, self._measure = serve, measure
         self._served: Served | None = None  # to which agents are added
 
     def parts(self, spec: EnvSpec, seconds: float) -> Iterator[Part]:
@@ -68,7 +67,7 @@ class Growth:
         repeats = self._measured.grown_agents.setdefault(agents, [])
         repeats.append(figures)
         if agents == AGENTS[0] and len(repeats) == PASSES:
-            self._end(self._served)
+            self._served.end()
         return _text(figures)
 
     def _network(self, network: str, seconds: float) -> str:
@@ -77,7 +76,7 @@ class Growth:
         seconds = max(seconds, min(UPDATES_LEAST * update, LONGEST_SECONDS))
         served = self._serve(self._config.replace(network=network, agents=available_cores() + 1, envs_per_agent=ENVS))
         figures = self._measure(served, seconds)
-        self._end(served)
+        served.end()
         self._measured.grown_networks.setdefault(network, []).append(figures)
         return _text(figures)
 

@@ -66,11 +66,9 @@ class Process:
         # Not a daemon: those may not have processes of their own, and a server has its agents.
         self._process = spawn.Process(target=_run, args=(body, theirs, directory, arguments), name=name)
         # A Ctrl-C goes to the whole group, also to a process that cannot ignore it yet: it inherits this mask.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
+        with _undisturbed():
             self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _running.append(self)
         theirs.close()  # so that its end is seen here
 
     @property
@@ -136,14 +134,29 @@ class Process:
         self._link.close()
 
 
-def end_all(processes: Iterable[Process]) -> None:
-    """All are told first, so that they end at the same time."""
-    processes = list(processes)
-    for process in processes:
-        process.ask_to_end()
-    until = time.monotonic() + LEAVE_SECONDS
-    for process in processes:
-        process.end(until)
+_running: list[Process] = []  # all that were started and not ended yet
+
+
+def end_all(processes: Iterable[Process] | None = None) -> None:
+    """End these, or all that run. They are told first, so that they end at the same time."""
+    processes = list(_running if processes is None else processes)
+    with _undisturbed():
+        for process in processes:
+            process.ask_to_end()
+        until = time.monotonic() + LEAVE_SECONDS
+        for process in processes:
+            process.end(until)
+            _running.remove(process)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals wait meanwhile."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _run(body: Callable[..., None], link: Connection, directory: Path, arguments: tuple[Any, ...]) -> None:

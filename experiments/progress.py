@@ -73,6 +73,13 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, description=part.name)
 
+    def say(self, text: str) -> None:
+        """What a long part is doing now."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     def finish(self, part: Part, found: str) -> None:
         self._done += part.seconds
         if self._bar is not None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.processes import Orders, Process, ProcessFailed, memory
+from experiments.processes import Orders, Process, ProcessFailed, end_all, memory
 from ga3c import wire
 from ga3c.agent import NICENESS, Player
 from ga3c.config import Config
@@ -139,10 +139,12 @@ class Served:
     def resize(self, **sizes: int) -> None:
         """Other numbers of agents, predictors or trainers, from the next measurement on."""
         self.process.resume()
-        self.process.ask("resize", sizes)
         self._agents = sizes.get("agents", self._agents)
-        self._wait_until_settled(warm="agents" in sizes)
-        self.process.pause()
+        try:
+            self.process.ask("resize", sizes)
+            self._wait_until_settled(warm="agents" in sizes)
+        finally:
+            self.process.pause()
 
     def _wait_until_settled(self, *, warm: bool) -> None:
         until = time.monotonic() + START_SECONDS
@@ -156,6 +158,9 @@ class Served:
             if time.monotonic() > until:
                 raise ProcessFailed(f"{self.process.name} is not ready after {START_SECONDS:.0f} s: {unsettled}")
             time.sleep(0.1)
+
+    def end(self) -> None:
+        end_all([self.process])
 
     def measure(self, probe: Probe, *, settle_seconds: float, seconds: float) -> Figures:
         self.process.resume()

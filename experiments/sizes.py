@@ -6,6 +6,7 @@ from ga3c.config import NETWORKS
 from ga3c.envs import EnvSpec
 
 STEPPED = (1, 8, 16, 32)  # environments of a step, observations of a message
+QUICKLY_STEPPED = (1, 16)  # the same where time is short: environments take long to make
 PREDICTED = (1, 16, 64)  # observations of a forward
 RATIO_BATCH = 20  # the paper's best minimum batch, at which the whole update is compared with its gradient alone
 

@@ -17,7 +17,7 @@ import zmq
 from torch import Tensor
 
 from experiments.processes import Orders
-from experiments.sizes import PREDICTED, RATIO_BATCH, STEPPED, networks_of
+from experiments.sizes import PREDICTED, QUICKLY_STEPPED, RATIO_BATCH, STEPPED, networks_of
 from ga3c import wire
 from ga3c.batches import Batches
 from ga3c.config import Config
@@ -178,13 +178,14 @@ def network_stages(config: Config, spec: EnvSpec, network: str, *, quick: bool) 
 
 def measure_stages(orders: Orders, config: Config, seconds: float, quick: bool) -> None:
     """The body of a process: with each order, the seconds of every stage once more."""
-    games = [make_games(config, count) for count in STEPPED]
+    counts = QUICKLY_STEPPED if quick else STEPPED
+    games = [make_games(config, count) for count in counts]
     spec = games[0].spec
     stages: Stages = {f"step {some.count}": step_stage(some, config.seed) for some in games}
-    stages |= message_stages(spec, STEPPED, config.t_max)
+    stages |= message_stages(spec, counts, config.t_max)
     with tempfile.TemporaryDirectory(prefix="wire-") as directory:
         sockets = Wire(spec, Path(directory))
-        stages |= sockets.stages(STEPPED)
+        stages |= sockets.stages(counts)
         for network in networks_of(spec):
             stages |= network_stages(config, spec, network, quick=quick)
         for stage in stages.values():
