@@ -264,12 +264,16 @@ def main(words: list[str]) -> int:
     started, load = time.monotonic(), os.getloadavg()[0]
     if load > BUSY * available_cores():
         print(f"the machine is busy with other things (load {load:.1f}): expect doubtful figures", file=sys.stderr)
-    with (
-        interruptible(),
-        tempfile.TemporaryDirectory(prefix="ga3c-bench-", ignore_cleanup_errors=True) as directory,
-        Bench(options, Path(directory)) as bench,
-    ):
-        measured = bench.run()
+    try:
+        with (
+            interruptible(),
+            tempfile.TemporaryDirectory(prefix="ga3c-bench-", ignore_cleanup_errors=True) as directory,
+            Bench(options, Path(directory)) as bench,
+        ):
+            measured = bench.run()
+    except KeyboardInterrupt:
+        print("interrupted: what was measured so far is not shown", file=sys.stderr)
+        raise
     result = summarise(measured, bench.network)
     result |= {
         "hardware": {**hardware(), "load_before": load},
