@@ -6,6 +6,7 @@ measured in turn, again and again, so that the noise of a shared machine hits al
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -34,6 +35,7 @@ from ga3c.training import probe as probe_game
 from ga3c.training import resolve
 
 SETTLE_SECONDS = 1.5  # after a pause, before a measurement begins; less where that is short itself
+BUDGET, QUICK_BUDGET = 570.0, 110.0  # seconds of a bench, without growth
 PEERS_ROOT = Path(".bench")
 # What parts are expected to take, for the bar: they are corrected by what they took.
 ENV_SECONDS = 0.25  # of one core, to make an environment
@@ -109,6 +111,10 @@ class Bench:
         self._ceiling_envs = ceiling_envs
         self._seconds = options.seconds or (3.0 if options.quick else 8.0)
         self._settle = min(SETTLE_SECONDS, self._seconds / 3)
+        self._repeats = options.repeats or (2 if options.quick else 3)
+        # Who asks for repeats or peers gets them; otherwise a slow machine has fewer repeats, not a longer bench.
+        asked = options.repeats or self._peers
+        self._budget = math.inf if asked else QUICK_BUDGET if options.quick else BUDGET
         self._measured = Measured()
         self._servers: dict[tuple[int, int], Served] = {}  # by agents and environments
         self._threads: dict[tuple[int, int], tuple[int, int]] = {}  # predictors and trainers that they have now
@@ -121,15 +127,26 @@ class Bench:
         end_all()
 
     def run(self) -> Measured:
-        repeats = self._options.repeats or (2 if self._options.quick else 3)
-        parts = [*self._starts(), *(part for _ in range(repeats) for part in self._round())]
-        if self._options.growth:
-            parts += self._growth()
-        with Progress(sum(part.seconds for part in parts)) as self._progress:
-            for part in parts:
-                self._progress.begin(part)
-                self._progress.finish(part, self._do(part))
+        starts, rounds = list(self._starts()), [list(self._round()) for _ in range(self._repeats)]
+        growth = list(self._growth()) if self._options.growth else []
+        expected = sum(part.seconds for parts in (starts, *rounds, growth) for part in parts)
+        with Progress(expected) as self._progress:
+            began = time.monotonic()
+            self._do_all(starts)
+            for number, parts in enumerate(rounds):
+                round_began = time.monotonic()
+                self._do_all(parts)
+                now = time.monotonic()
+                if number + 1 < len(rounds) and now - began + (now - round_began) > self._budget:
+                    self._progress.say(f"{number + 1} instead of {len(rounds)} repeats: more would take too long here")
+                    break
+            self._do_all(growth)
         return self._measured
+
+    def _do_all(self, parts: list[Part]) -> None:
+        for part in parts:
+            self._progress.begin(part)
+            self._progress.finish(part, self._do(part))
 
     def _do(self, part: Part) -> str:
         """What the part found. What fails is noted, and left out from then on."""

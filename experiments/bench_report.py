@@ -263,6 +263,7 @@ def _draw_networks(panel: Any, result: dict[str, Any]) -> None:
         panel.bar(positions, costs, width, color=colour, label=f"{kind} of {count}")
     panel.set_xticks(range(len(networks)), networks)
     panel.set_yscale("log")
+    panel.margins(y=0.2)
     panel.legend(fontsize=8, loc="upper left")
     panel.set_title("networks on one thread, ms", loc="left", fontsize=10)
 
@@ -293,5 +294,4 @@ def _draw_agents(panel: Any, agents: dict[str, Any]) -> None:
 def _draw_grown_networks(panel: Any, networks: dict[str, Any]) -> None:
     names, figures = list(networks), [row["pps"] for row in networks.values()]
     _bars(panel, names, figures, [OURS] * len(names))
-    panel.set_xscale("log")
     panel.set_title("growth with the network, PPS", loc="left", fontsize=10)

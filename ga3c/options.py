@@ -103,7 +103,9 @@ class BenchOptions:
     min_batch: int = setting(Config.min_batch, "samples that a training batch has at least", low=1)
     t_max: int = setting(Config.t_max, "steps of an experience, at most", low=1, high=1024)
     seconds: float | None = setting(None, "seconds of each measurement; auto: 8, or 3 with QUICK", above=0, high=3600)
-    repeats: int | None = setting(None, "how often each is measured, in turn; auto: 3, or 2 with QUICK", low=1)
+    repeats: int | None = setting(
+        None, "how often each is measured, in turn; auto: 3, or 2 with QUICK, if time permits", low=1
+    )
     peers: str = setting("", "other systems to measure in the same run, with commas between, or all")
     growth: bool = setting(False, "also throughput and memory with 1 to 128 agents and with growing networks")
     out: str = setting("", "JSON file for the result, and a picture beside it; empty: only printed")

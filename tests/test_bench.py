@@ -16,6 +16,7 @@ from experiments.bench_report import answer, draw, show
 from experiments.bench_result import Measured, spread, summarise
 from experiments.ceiling import Ceiling, Rates
 from experiments.processes import Process, ProcessFailed, end_all, family, memory
+from experiments.progress import Part
 from experiments.served import Figures, Overhead, Overheads, Probe, Served, Setting, balanced
 from ga3c.__main__ import main as command
 from ga3c.config import Config, available_cores
@@ -166,6 +167,40 @@ def test_all_peers_are_those_that_there_are(monkeypatch):
     assert bench.read_peers(BenchOptions(peers="two,")) == ["two"]
     with pytest.raises(ConfigError, match="all, one, two"):
         bench.read_peers(BenchOptions(peers="three"))
+
+
+def schedule(monkeypatch, tmp_path, part, **options):
+    """A bench that does nothing but this part in each repeat."""
+    monkeypatch.setattr(bench.Bench, "_starts", lambda self: [])
+    monkeypatch.setattr(bench.Bench, "_round", lambda self: [part])
+    return bench.Bench(BenchOptions(game="CartPole-v1", **options), tmp_path).run()
+
+
+def test_a_slow_machine_has_fewer_repeats_unless_they_are_asked_for(monkeypatch, tmp_path, capfd):
+    done = []
+    part = Part("slow", 1.0, lambda: done.append(1) or "done")
+    schedule(monkeypatch, tmp_path, part)
+    assert len(done) == 3
+    monkeypatch.setattr(bench, "BUDGET", 0.0)
+    schedule(monkeypatch, tmp_path, part)
+    assert len(done) == 3 + 1
+    assert "1 instead of 3 repeats" in capfd.readouterr().err
+    schedule(monkeypatch, tmp_path, part, repeats=4)
+    assert len(done) == 3 + 1 + 4
+
+
+def test_what_fails_is_noted_and_left_out_from_then_on(monkeypatch, tmp_path, capfd):
+    tried = []
+
+    def fail():
+        tried.append(1)
+        raise ProcessFailed("the server fell over")
+
+    measured = schedule(monkeypatch, tmp_path, Part("server, 2x4", 1.0, fail, ("2x4",)))
+    assert (len(tried), measured.errors) == (1, {"2x4": "the server fell over"})
+    assert "server, 2x4: failed: the server fell over" in capfd.readouterr().err
+    with pytest.raises(ProcessFailed):  # nothing makes sense without a ceiling
+        schedule(monkeypatch, tmp_path, Part("ceiling", 1.0, fail))
 
 
 def test_the_command_measures_and_writes(tmp_path, monkeypatch, capfd):
