@@ -26,6 +26,8 @@ from ga3c.limits import resident_memory
 
 ANSWER_SECONDS = 60.0  # for an answer, at most, where nothing else is said
 LEAVE_SECONDS = 1.5  # a process that was told to end and has not by then is killed
+# What a killed process leaves is cleaned up by multiprocessing's tracker, whose warning of it would help nobody.
+QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 class ProcessFailed(RuntimeError):
@@ -61,6 +63,7 @@ class Process:
 
     def __init__(self, name: str, directory: Path, body: Callable[..., None], *arguments: Any) -> None:
         self.name = name
+        os.environ.setdefault("PYTHONWARNINGS", QUIET_TRACKER)
         spawn = multiprocessing.get_context("spawn")
         self._link, theirs = spawn.Pipe()
         # Not a daemon: those may not have processes of their own, and a server has its agents.

@@ -30,7 +30,6 @@ from ga3c.stats import Stats
 from ga3c.wire import Header, Kind, Request
 
 Stages = dict[str, Callable[[], Any]]
-Costs = dict[str, float]
 
 
 def make_learner(config: Config, spec: EnvSpec) -> Learner:
