@@ -25,7 +25,7 @@ from ga3c.agent import PR_SET_PDEATHSIG
 from ga3c.limits import resident_memory
 
 ANSWER_SECONDS = 60.0  # for an answer, at most, where nothing else is said
-LEAVE_SECONDS = 1.5  # a process that was told to end and has not by then is killed
+LEAVE_SECONDS = 0.8  # a process that was told to end and has not by then is killed
 # What a killed process leaves is cleaned up by multiprocessing's tracker, whose warning of it would help nobody.
 QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"
 
@@ -128,12 +128,14 @@ class Process:
             with contextlib.suppress(ConnectionError):  # it ends already
                 self._link.send(("end",))
 
-    def end(self, until: float) -> None:
+    def leave(self, until: float) -> None:
         """Wait for the end until this time (monotonic); then it is killed, and its own processes die with it."""
         self._process.join(max(until - time.monotonic(), 0.0))
         if self._process.exitcode is None:
             self._process.kill()
-            self._process.join()
+
+    def join(self) -> None:
+        self._process.join()
         self._link.close()
 
 
@@ -148,7 +150,9 @@ def end_all(processes: Iterable[Process] | None = None) -> None:
             process.ask_to_end()
         until = time.monotonic() + LEAVE_SECONDS
         for process in processes:
-            process.end(until)
+            process.leave(until)
+        for process in processes:
+            process.join()
             _running.remove(process)
 
 
