@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -17,15 +16,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
+from experiments.processes import Orders, Process, end_all, family
 from ga3c.config import Config, available_cores
+from ga3c.envs import make_games
 from ga3c.files import write_json
 from ga3c.options import require_directory
 from ga3c.settings import ConfigError, check, read_words, setting
@@ -58,66 +57,46 @@ class Options:
         require_directory("OUT", self.out)
 
 
-def measure_stages(config: Config, link: Connection) -> None:
+def measure_stages(orders: Orders, config: Config) -> None:
     """In a process of its own: seconds of each stage, while the others do the same."""
-    from ga3c.batches import Batches
-    from ga3c.envs import make_games
-    from ga3c.learner import Learner
-    from ga3c.rollout import Experience
-    from ga3c.stats import Stats
-    from ga3c.wire import Request
+    from experiments import stages
 
-    envs = config.envs_per_agent or 1
-    games = make_games(config, envs)
-    observations = games.reset(config.seed)
-    random = np.random.default_rng(config.seed)
-    spec = games.spec
-    learner = Learner(config, spec, Stats())
-    predictor, trainer, batches = learner.predictor(0), learner.trainer(), Batches(spec, learner.model.device)
-    frames = np.repeat(observations[:1, -1], spec.stack - 1 + config.t_max, axis=0)
-    experience = Experience(0, 0, 0, 0, frames, np.zeros(config.t_max, np.int32), np.zeros(config.t_max, np.float32))
-    experiences = [experience] * -(-config.min_batch // config.t_max)
-    requests = [Request(agent, 0, 1, observations[:1]) for agent in range(max(PREDICTED))]
-
-    stages: dict[str, Callable[[], Any]] = {"step": lambda: games.step(random.integers(spec.actions, size=envs))}
+    games = make_games(config, config.envs_per_agent or 1)
+    learner = stages.make_learner(config, games.spec)
+    measured = {"step": stages.step_stage(games, config.seed)}
     for count in PREDICTED:
-        some = requests[:count]
-        stages[f"predict {count}"] = partial(predictor.predict, some)
-        batch = batches.prediction([request.observations for request in some]).clone()
-        stages[f"forward {count}"] = partial(learner.model.predict, batch)
+        measured[f"predict {count}"] = stages.predict_stage(learner, count)
+        measured[f"forward {count}"] = stages.forward_stage(learner, count)
     for share in (1, 2):
-        stages[f"train {share}"] = partial(trainer.train, experiences * share)
-    link.send("ready")
-    link.recv()
-    link.send({name: seconds_of(stage) for name, stage in stages.items()})
-
-
-def seconds_of(stage: Callable[[], Any]) -> float:
-    stage()
-    count, start = 0, time.perf_counter()
-    while time.perf_counter() - start < STAGE_SECONDS:
-        stage()
-        count += 1
-    return (time.perf_counter() - start) / count
+        measured[f"train {share}"] = stages.update_stage(learner, config, share * _batch_samples(config))
+    for stage in measured.values():
+        stage()  # the first call of each prepares more than it computes
+    orders.answer()
+    if orders.next()[0] == "measure":
+        orders.answer({name: stages.seconds_of(stage, STAGE_SECONDS) for name, stage in measured.items()})
 
 
 def stage_costs(config: Config) -> Costs:
     """Means over one process per core, all at the same stage at the same time."""
-    spawn = multiprocessing.get_context("spawn")
-    workers = []
-    for core in range(available_cores()):
-        ours, theirs = spawn.Pipe()
-        worker = spawn.Process(target=measure_stages, args=(config.replace(seed=core), theirs), daemon=True)
-        worker.start()
-        workers.append((worker, ours))
-    for _, link in workers:
-        link.recv()
-    for _, link in workers:
-        link.send("go")
-    measured = [link.recv() for _, link in workers]
-    for worker, _ in workers:
-        worker.join()
+    workers: list[Process] = []
+    with tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory:
+        try:
+            for core in range(available_cores()):
+                seeded = config.replace(seed=core)
+                workers.append(Process(f"worker {core}", Path(directory), measure_stages, seeded))
+            for worker in workers:
+                worker.answer()
+            for worker in workers:
+                worker.tell("measure")
+            measured = [worker.answer() for worker in workers]
+        finally:
+            end_all()
     return {name: fmean(one[name] for one in measured) for name in measured[0]}
+
+
+def _batch_samples(config: Config) -> int:
+    """Samples of a batch of whole experiences of T_MAX steps."""
+    return -(-config.min_batch // config.t_max) * config.t_max
 
 
 def run_costs(config: Config) -> Costs:
@@ -170,16 +149,7 @@ def _wait_for_row(run: Path, count: int, ready: Callable[[dict[str, Any]], bool]
 def _processor_times(pid: int) -> dict[int, float]:
     """Processor seconds so far of a process and of its children."""
     tick = os.sysconf("SC_CLK_TCK")
-    times = {}
-    for directory in Path("/proc").iterdir():
-        if directory.name.isdigit():
-            try:
-                fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended meanwhile
-            if int(directory.name) == pid or int(fields[1]) == pid:
-                times[int(directory.name)] = (int(fields[11]) + int(fields[12])) / tick
-    return times
+    return {member: (int(fields[11]) + int(fields[12])) / tick for member, fields in family(pid).items()}
 
 
 def calibrated_machine(config: Config, stages: Costs, run: Costs) -> Machine:
@@ -187,7 +157,7 @@ def calibrated_machine(config: Config, stages: Costs, run: Costs) -> Machine:
     envs = config.envs_per_agent or 1
     forward_base, forward_each = _line({count: stages[f"forward {count}"] for count in PREDICTED})
     predict_base, predict_each = _line({count: stages[f"predict {count}"] for count in PREDICTED})
-    samples = -(-config.min_batch // config.t_max) * config.t_max
+    samples = _batch_samples(config)
     train_each = (stages["train 2"] - stages["train 1"]) / samples
     train_base = max(stages["train 1"] - train_each * samples, 0.1 * stages["train 1"])
     step = stages["step"] / envs

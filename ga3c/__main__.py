@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
-from ga3c.options import EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
+from ga3c.options import BenchOptions, EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\
@@ -21,7 +21,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
   ./run.sh simulate                       the tuner's strategies beside each other on simulated machines
   ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
-  ./run.sh efficiency                     steps per second beside what the cores could give (about 8 minutes)
+  ./run.sh bench QUICK=1 OUT=bench.json   how much of what this machine can give is used, and where the rest goes
   ./run.sh test                           format, lint, types and tests
   ./run.sh help                           this page
 
@@ -68,8 +68,8 @@ def calibrate(words: list[str]) -> int:
     return main(words)
 
 
-def efficiency(words: list[str]) -> int:
-    from experiments.efficiency import main
+def bench(words: list[str]) -> int:
+    from experiments.bench import main
 
     return main(words)
 
@@ -82,6 +82,7 @@ def show_help(words: list[str]) -> int:
         ("play", PlayOptions),
         ("replay", ReplayOptions),
         ("simulate", SimulateOptions),
+        ("bench", BenchOptions),
     ):
         print(f"Settings of {title}:\n")
         rows = settings_table(options)
@@ -100,7 +101,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "replay": replay,
     "simulate": simulate,
     "calibrate": calibrate,
-    "efficiency": efficiency,
+    "bench": bench,
     "help": show_help,
     "--help": show_help,
     "-h": show_help,

@@ -1,11 +1,11 @@
-"""The settings of ``eval``, ``play``, ``replay`` and ``simulate``, apart from their code, which has heavy imports."""
+"""The settings of the other commands (``eval``, ``bench`` …), apart from their code, which has heavy imports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from ga3c.config import TUNERS
+from ga3c.config import NETWORKS, TUNERS, Config
 from ga3c.settings import ConfigError, check, setting
 
 
@@ -90,3 +90,30 @@ class SimulateOptions:
         check(self)
         require_directory("OUT", self.out)
         require_directory("PLOT", self.plot)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    game: str = setting(Config.game, "an ALE game or a Gymnasium id")
+    quick: bool = setting(False, "few settings and short measurements: under 2 minutes, but noisy")
+    grid: str = setting(
+        "auto", "settings of the server with commas between: NAxK, or NAxK/NP/NT, as 2x64,16x1/2/1; auto: by the cores"
+    )
+    network: str = setting(Config.network, "network of ceiling and server", choices=NETWORKS)
+    min_batch: int = setting(Config.min_batch, "samples that a training batch has at least", low=1)
+    t_max: int = setting(Config.t_max, "steps of an experience, at most", low=1, high=1024)
+    seconds: float | None = setting(None, "seconds of each measurement; auto: 8, or 3 with QUICK", above=0, high=3600)
+    repeats: int | None = setting(
+        None, "how often each is measured, in turn; auto: 3, or 2 with QUICK, if time permits", low=1
+    )
+    peers: str = setting("", "other systems to measure in the same run, with commas between, or all")
+    growth: bool = setting(False, "also throughput and memory with 1 to 128 agents and with growing networks")
+    out: str = setting("", "JSON file for the result, and a picture beside it; empty: only printed")
+
+    def __post_init__(self) -> None:
+        check(self)
+        require_directory("OUT", self.out)
+        if self.out and Path(self.out).suffix == ".png":
+            raise ConfigError(f"OUT={self.out} is the name of the picture: name the JSON file, as bench.json")
+        if self.out and Path(self.out).expanduser().is_dir():
+            raise ConfigError(f"OUT={self.out} is a directory: name a file, as {self.out.rstrip('/')}/bench.json")

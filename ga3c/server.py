@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ga3c import wire
 from ga3c.agents import Agents
@@ -31,6 +31,14 @@ Item = TypeVar("Item")
 
 LOOK_SECONDS = 0.05  # between two looks at agents and queues
 STOP_SECONDS = 1.5  # for all agents to leave
+
+
+class Guest(NamedTuple):
+    """What someone who is no agent of the server needs for a link that asks it for predictions."""
+
+    endpoint: str
+    run: int
+    agent: int
 
 
 class Worker(threading.Thread):
@@ -130,6 +138,13 @@ class Server:
     def agent_memory(self) -> float:
         """Bytes of the largest agent; 0 where they cannot be read."""
         return max(map(resident_memory, self._agents.process_ids()), default=0.0)
+
+    def admit_guest(self) -> Guest:
+        """Let someone ask for predictions from outside: how long they take is best seen from there."""
+        number = self._stats.totals.agents_started
+        self._stats.add(agents_started=1)
+        self._exchange.admit(number)
+        return Guest(self._exchange.endpoint, self._run_id, number)
 
     def start_agents(self) -> None:
         """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
