@@ -210,7 +210,7 @@ def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
     while (order := orders.next())[0] != "end":
         guest: Guest = order[1]
         if guest not in links:
-            links[guest] = AgentLink(guest.endpoint, guest.run, guest.agent)
+            links[guest] = AgentLink(guest.endpoint, guest.run, guest.agent, patience=REPLY_SECONDS)
         try:
             match order:
                 case ("now and then", _, seconds):
@@ -226,7 +226,7 @@ def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
 
 
 def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) -> list[float]:
-    header = Header(Kind.REQUEST, guest.run, guest.agent)
+    header = Header(Kind.REQUEST, guest.run, guest.agent).pack()
     observations = np.zeros((1, *spec.observation), spec.dtype)
     random = np.random.default_rng()
     trips = []
@@ -258,7 +258,7 @@ def _play(link: AgentLink, player: Player, seconds: float) -> list[float]:
 
 
 def _receive(link: AgentLink) -> bytes:
-    head = link.receive(REPLY_SECONDS)
+    head = link.receive()
     if head is None:
         raise TimeoutError(f"no prediction within {REPLY_SECONDS:.0f} s")
     return head

@@ -104,7 +104,7 @@ def gradient_stage(learner: Learner, config: Config, samples: int) -> Callable[[
 
 def message_stages(spec: EnvSpec, counts: tuple[int, ...], t_max: int) -> Stages:
     """To encode and decode a request with its reply, and an experience: what each costs both ends together."""
-    header, answer = Header(Kind.REQUEST, 1, 1), Header(Kind.REPLY, 1, 1)
+    header, answer = Header(Kind.REQUEST, 1, 1).pack(), Header(Kind.REPLY, 1, 1)
 
     def request(observations: np.ndarray, policies: np.ndarray, values: np.ndarray) -> None:
         head, body = wire.encode_request(header, observations, len(observations))
