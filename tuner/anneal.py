@@ -121,12 +121,12 @@ class Anneal:
 
     def _allowed(self) -> NDArray[np.bool_]:
         """Settings that neither failed nor are worse in what another one was refused for."""
-        return np.array(
-            [
-                setting not in self._failed and not any(refusal.covers(setting) for refusal in self._refusals)
-                for setting in self._knowledge.prior.settings
-            ]
-        )
+        allowed = np.ones(len(self._knowledge.prior.settings), dtype=np.bool_)
+        if self._failed or self._refusals:  # rare, and a decision should take milliseconds
+            for index, setting in enumerate(self._knowledge.prior.settings):
+                refused = any(refusal.covers(setting) for refusal in self._refusals)
+                allowed[index] = setting not in self._failed and not refused
+        return allowed
 
     # Observations
 
