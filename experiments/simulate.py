@@ -11,6 +11,7 @@ import math
 import multiprocessing
 import os
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -35,7 +36,7 @@ NOISES = (0.02, 0.05, 0.10)
 GOOD = 0.95  # of the best
 DRIFT, DRIFT_KEPT = 0.05, 0.97  # deviation of the slow drift, and how much of it a window keeps
 START = Setting(1, 1, 1)
-DEVELOPED_ON, ACCEPTED_ON = 1, 20261117  # seeds of the machines
+DEVELOPED_ON, ACCEPTED_ON = 1, 20261118  # seeds of the machines
 FIRST_SEED = {DEVELOPED_ON: 0, ACCEPTED_ON: 1000}  # of the runs
 
 
@@ -128,10 +129,13 @@ def _stay(held: list[float]) -> float:
 
 
 def run_strategy(
-    make: Callable[[Plan], Strategy], plan: Plan, before: Landscape, after: Landscape, noise: float
+    make: Callable[[Plan], Strategy],
+    plan: Plan,
+    before: Landscape,
+    after: Landscape,
+    noise: float,
+    random: np.random.Generator,
 ) -> Run:
-    # Not the strategy's own seed: noise and proposals must not be made of the same numbers.
-    random = np.random.default_rng([plan.seed, 7919])
     strategy = make(plan)
     drift, frozen, incumbent = 0.0, 0.0, plan.start
     held: list[float] = []
@@ -158,7 +162,10 @@ def run_contest(contest: Contest, strategies: tuple[str, ...], seeds: range) -> 
         for noise in NOISES:
             for seed in seeds:
                 plan = Plan(strategy, START, contest.space, contest.system, seed=seed)
-                runs.append((strategy, noise, run_strategy(MAKERS[strategy], plan, before, after, noise)))
+                # Noise and drift of its own for each run, also on another machine, but the same for all strategies;
+                # and not of the strategy's own seed, or noise and proposals would be made of the same numbers.
+                random = np.random.default_rng([seed, 7919, zlib.crc32(contest.name.encode())])
+                runs.append((strategy, noise, run_strategy(MAKERS[strategy], plan, before, after, noise, random)))
     return runs
 
 

@@ -67,7 +67,9 @@ def test_the_best_of_a_landscape_is_its_highest_setting():
 def test_anneal_finds_and_holds_the_best_of_machines_it_was_not_made_for():
     contest = next(contest for contest in make_contests(77, 12) if isinstance(contest.machine, Law))
     plan = Plan("anneal", Setting(1, 1, 1), contest.space, contest.system, seed=5)
-    run = run_strategy(make_strategy, plan, contest.landscape(1.0), contest.landscape(0.5), noise=0.02)
+    run = run_strategy(
+        make_strategy, plan, contest.landscape(1.0), contest.landscape(0.5), noise=0.02, random=np.random.default_rng(0)
+    )
     assert run.stay <= 30
     assert min(run.held[CHANGE - 1], run.held[-1]) > 0.93
 
@@ -76,7 +78,7 @@ def test_anneal_finds_and_holds_the_best_of_machines_it_was_not_made_for():
 def test_others_can_be_compared_with(make):
     landscape = Landscape(Space(4, 2, 2), np.log(np.arange(1.0, 17.0)).reshape(4, 2, 2))
     plan = Plan("other", Setting(1, 1, 1), Space(4, 2, 2), System(2), seed=1)
-    run = run_strategy(make, plan, landscape, landscape, noise=0.01)
+    run = run_strategy(make, plan, landscape, landscape, noise=0.01, random=np.random.default_rng(0))
     assert run.ran[0] == pytest.approx(1 / 16)
     assert run.held[-1] > 0.9
 
