@@ -67,6 +67,12 @@ PEERS: dict[str, Peer] = {
         "run_sb3.py",
     ),
     "cleanrl-style": Peer("PPO in CleanRL's manner on EnvPool", (TORCH, *ENVPOOL), "run_cleanrl_style.py"),
+    "sample-factory": Peer(
+        "Sample Factory APPO on EnvPool",
+        (TORCH, "sample-factory==2.1.1", "envpool==1.2.5", "gymnasium==0.29.1", "numpy==1.26.4"),
+        "run_sample_factory.py",
+    ),
+    "envpool": Peer("A2C on asynchronous EnvPool", (TORCH, *ENVPOOL), "run_envpool.py"),
 }
 
 

@@ -8,21 +8,10 @@ from __future__ import annotations
 
 import envpool
 import torch
-from shared import FEATURES, arguments, body, count, report, tuned
+from shared import ENVPOOL, ActorCritic, arguments, count, report, tuned
 from torch import nn
-from torch.distributions import Categorical
 
 DISCOUNT, LAMBDA, CLIP, ENTROPY, VALUE, NORM = 0.99, 0.95, 0.1, 0.01, 0.5, 0.5
-
-
-class ActorCritic(nn.Module):
-    def __init__(self, actions: int) -> None:
-        super().__init__()
-        self.body, self.policy, self.value = body(), nn.Linear(FEATURES, actions), nn.Linear(FEATURES, 1)
-
-    def forward(self, observations: torch.Tensor) -> tuple[Categorical, torch.Tensor]:
-        features = self.body(observations / 255.0)
-        return Categorical(logits=self.policy(features)), self.value(features).squeeze(1)
 
 
 def main() -> None:
@@ -31,12 +20,9 @@ def main() -> None:
     torch.set_num_threads(settings.threads)
     envs = envpool.make(
         f"{given.game}-v5",
-        env_type="gymnasium",
         num_envs=settings.envs,
         num_threads=settings.env_threads,
-        reward_clip=True,
-        episodic_life=False,
-        repeat_action_probability=0.0,
+        **ENVPOOL,
     )
     model = ActorCritic(int(envs.action_space.n))
     optimizer = torch.optim.Adam(model.parameters(), lr=2.5e-4, eps=1e-5)

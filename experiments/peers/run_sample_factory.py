@@ -14,7 +14,7 @@ from sample_factory.model.actor_critic import create_actor_critic
 from sample_factory.model.encoder import Encoder
 from sample_factory.train import make_runner
 from sf_examples.envpool.envpool_wrappers import EnvPoolResetFixWrapper
-from shared import FEATURES, arguments, body, count, report, tuned
+from shared import ENVPOOL, FEATURES, arguments, body, count, report, tuned
 
 
 class Small(Encoder):
@@ -44,12 +44,9 @@ class Report(AlgoObserver):
 def make(envs: int, threads: int, game: str, _cfg: Any, _env_config: Any, render_mode: str | None = None) -> Any:
     env = envpool.make(
         game,
-        env_type="gymnasium",
         num_envs=envs,
         num_threads=threads,
-        reward_clip=True,
-        episodic_life=False,
-        repeat_action_probability=0.0,
+        **ENVPOOL,
     )
     env.closed = (
         True  # else its close() asks Gymnasium's, and that of Sample Factory's release knows less than it wants

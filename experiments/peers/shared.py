@@ -11,9 +11,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import nn
+from torch.distributions import Categorical
 
 FEATURES = 256
+# What EnvPool does otherwise than we by default, or did in some release; the rest is its own default.
+ENVPOOL = {"env_type": "gymnasium", "reward_clip": True, "episodic_life": False, "repeat_action_probability": 0.0}
 
 
 def arguments() -> argparse.Namespace:
@@ -53,3 +57,15 @@ def body() -> nn.Sequential:
         nn.Linear(32 * 9 * 9, FEATURES),
         nn.ReLU(),
     )
+
+
+class ActorCritic(nn.Module):
+    """NETWORK=small with its heads, for the scripts that are written here."""
+
+    def __init__(self, actions: int) -> None:
+        super().__init__()
+        self.body, self.policy, self.value = body(), nn.Linear(FEATURES, actions), nn.Linear(FEATURES, 1)
+
+    def forward(self, observations: torch.Tensor) -> tuple[Categorical, torch.Tensor]:
+        features = self.body(observations / 255.0)
+        return Categorical(logits=self.policy(features)), self.value(features).squeeze(1)
