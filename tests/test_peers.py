@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments import peers
-from experiments.peers import PEERS, Peer, PeerError, Report, install, measure, parse
+from experiments.peers import PEERS, UNAVAILABLE, Peer, PeerError, Report, install, measure, parse
 
 
 @pytest.fixture
@@ -88,6 +88,13 @@ def test_an_environment_is_made_once(fake: Path, tmp_path: Path, monkeypatch: py
 def test_unknown_peers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="there is no peer nobody"):
         install("nobody", tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize("name", UNAVAILABLE)
+def test_peers_that_are_on_no_index_are_told(name: str, tmp_path: Path) -> None:
+    assert name not in PEERS
+    with pytest.raises(PeerError, match="cannot be installed: it"):
+        install(name, tmp_path, lambda _: None)
 
 
 def test_parse() -> None:
