@@ -29,7 +29,7 @@ from typing import IO
 
 SCRIPTS = Path(__file__).parent
 INSTALL_SECONDS = 1800.0
-START_SECONDS = 120.0  # until a peer reports its first steps, at most
+START_SECONDS = 180.0  # until a peer reports its first steps, at most
 SILENT_SECONDS = 60.0  # between two reports, at most
 WARM_UP_SECONDS = 5.0  # after the first report: first batches, buffers that fill up
 # Threads of torch that wait sleep, instead of taking a core from the environments. With others' work on the same two
