@@ -4,7 +4,7 @@ Each peer lives in an environment of its own, so that no requirement of it meets
 small script beside this file, which trains for ever and reports its steps. What is the same for all: the game, frames
 (every 4th, the maximum of the last two, gray, 84×84, 4 stacked), no-op starts, clipped rewards, whole games, the small
 network, the cores, and one pass over the data. What each is best at is its own: its environments, its batches, its
-threads. The settings in the scripts are those that were fastest on two cores.
+threads. Each script says what was measured for its settings.
 
     python -m experiments.peers sb3 sample-factory     # install and measure by hand
 """
@@ -32,8 +32,8 @@ INSTALL_SECONDS = 1800.0
 START_SECONDS = 180.0  # until a peer reports its first steps, at most
 SILENT_SECONDS = 60.0  # between two reports, at most
 WARM_UP_SECONDS = 5.0  # after the first report: first batches, buffers that fill up
-# Threads of torch that wait sleep, instead of taking a core from the environments. With others' work on the same two
-# cores this made PPO on EnvPool 2.6 times as fast (230 instead of 87 steps/s).
+# Threads of torch that wait sleep, instead of taking a core from the environments. PPO on EnvPool had 997 instead of
+# 821 steps/s on two nearly idle cores, and 230 instead of 87 beside much other work.
 ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 TORCH = "torch==2.13.0"
 ENVPOOL = ("envpool==1.2.5", "gymnasium==1.4.0", "numpy==2.4.6")

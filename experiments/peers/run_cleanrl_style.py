@@ -16,9 +16,9 @@ DISCOUNT, LAMBDA, CLIP, ENTROPY, VALUE, NORM = 0.99, 0.95, 0.1, 0.01, 0.5, 0.5
 
 def main() -> None:
     given = arguments()
-    # Steps per two CPU-seconds, on two cores that were shared with other work (2026-11): 1,272 and 1,050 with these
-    # settings, 1,245 twice with 16 environments of 64 steps. With one thread: 1,194 for 32 of 32, 1,212 for 64 of 16,
-    # 1,034 for 16 of 64 (1,050 in 8 minibatches), 1,045 for 8 of 128.
+    # Steps per two CPU-seconds on two cores that others used as well (2026-11), so only large differences count:
+    # 1,050, 1,201 and 1,272 with these settings; 990 and 1,245 (twice) with 16 environments of 64 steps; 1,374 with 64
+    # of 16. On cores that were nearly idle these had 997 steps/s.
     settings = tuned(given, envs=32, n_steps=32, minibatches=4, threads=given.cores, env_threads=given.cores)
     torch.set_num_threads(settings.threads)
     envs = envpool.make(

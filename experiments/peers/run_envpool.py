@@ -16,9 +16,10 @@ DISCOUNT, ENTROPY, VALUE, NORM = 0.99, 0.01, 0.5, 0.5
 
 def main() -> None:
     given = arguments()
-    # Steps per two CPU-seconds, on two cores that were shared with other work (2026-11): with 32 environments 1,059 for
-    # n_steps=5 and 1,399 for n_steps=20; with n_steps=5 1,354 for 64 environments, 964 for two threads of torch.
-    settings = tuned(given, envs=64, n_steps=20, threads=1, env_threads=given.cores)
+    # Steps/s of two interleaved rounds on two cores that others used as well (2026-11): 547 and 660 with these
+    # settings, 493 and 637 with 64 environments, 253 and 309 with 64 and one thread of torch. n_steps=5 had 1,059
+    # steps per two CPU-seconds where n_steps=20 had 1,399.
+    settings = tuned(given, envs=32, n_steps=20, threads=given.cores, env_threads=given.cores)
     torch.set_num_threads(settings.threads)
     envs = envpool.make(
         f"{given.game}-v5",

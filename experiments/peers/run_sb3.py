@@ -36,9 +36,10 @@ class Report(BaseCallback):
 
 def main() -> None:
     given = arguments()
-    # Steps per two CPU-seconds, on two cores that were shared with other work (2026-11): 741 with these settings, 706
-    # with one thread, 696 with 32 environments, 693 with n_steps=20, 630 with 8 environments and n_steps=20.
-    # DummyVecEnv (processes=0) had 770, but its environments play on one core only.
+    # Steps per two CPU-seconds on two cores that others used as well (2026-11), so only large differences count:
+    # 741-814 with these settings, 706 and 806 with one thread, 696 and 805 with 32 environments, 659 with 8, 693 and
+    # 773 with n_steps=20. DummyVecEnv (processes=0) had 770-1,030, but its environments play on one core only: whether
+    # that is faster on cores that are idle is not known.
     settings = tuned(given, envs=16, n_steps=5, processes=1, threads=given.cores)
     torch.set_num_threads(settings.threads)
     envs = VecFrameStack(
