@@ -24,6 +24,7 @@ from ga3c.settings import ConfigError
 PIXEL_SCALE = 1.0 / 255.0
 PIXEL_DEVIATION = 5.0  # a pixel that hardly ever changes counts as one with this deviation, of 255
 PIXEL_LIMIT = 5.0  # deviations beyond this are cut
+UPDATE_PIECE = 2**17  # numbers of the weights that an update on a CPU works on at a time
 MEASURED_FRAMES = 20_000  # after which mean and deviation of the pixels stay as they are
 
 
@@ -88,26 +89,36 @@ class Network:
         return [(next(parts).view(layer.shape), next(parts)) for layer in self.layers]
 
     def _input(self, flat: Tensor, observations: Tensor) -> Tensor:
-        """Observations as the first layer takes them."""
+        """Observations as the first layer takes them, in memory as they came."""
         x = observations.to(torch.float32)
         if self.normalize:
-            # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
-            mean, scale = flat.detach()[self.weights :].view(2, *self.spec.frame, 1).expand(-1, -1, -1, self.spec.stack)
-            x.sub_(mean.contiguous()).mul_(scale.contiguous()).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
+            mean, scale = flat.detach()[self.weights :].view(2, 1, 1, *self.spec.frame)
+            if not observations.is_contiguous():
+                # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
+                mean, scale = (
+                    constants.expand(-1, self.spec.stack, -1, -1).contiguous(memory_format=torch.channels_last)
+                    for constants in (mean, scale)
+                )
+            x.sub_(mean).mul_(scale).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
         return x
 
     def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Policies (n, actions) and values (n) of observations (n, *frame, stack)."""
+        """Policies (n, actions) and values (n) of observations (n, stack, *frame).
+
+        Images may lie in memory with the stack first or last, as ``Batches`` makes them.
+        """
         (first, first_bias), *rest = self.unflatten(flat)
         if self.spec.is_image and not self.normalize:
             first = first * PIXEL_SCALE  # instead of a pass over the pixels
         parameters = iter([(first, first_bias), *rest])
         x = self._input(flat, observations)
         if self.convolutions:
-            x = x.permute(0, 3, 1, 2)  # the shape that torch wants; in memory the channels stay last
             for conv in self.convolutions:
                 weight, bias = next(parameters)
-                x = functional.relu(functional.conv2d(x, weight.permute(0, 3, 1, 2), bias, conv.stride))
+                weight = weight.permute(0, 3, 1, 2)
+                if conv is self.convolutions[0] and observations.is_contiguous():
+                    weight = weight.contiguous()  # or torch would turn all the pixels instead
+                x = functional.relu(functional.conv2d(x, weight, bias, conv.stride))
             x = x.permute(0, 2, 3, 1)
         x = x.flatten(1)
         for _ in self.linears:
@@ -221,6 +232,9 @@ class Model:
         self._update = threading.Lock()
         self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
         self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
+        # An update goes piece by piece, each of which stays in a core's cache from one operation to the next.
+        piece = UPDATE_PIECE if self.device.type == "cpu" else self.network.size
+        self._root = torch.empty(min(piece, self.network.size), device=self.device)
         self._pixels = PixelStatistics(self.network.pixels, self.device)
 
     @property
@@ -250,9 +264,12 @@ class Model:
     def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
         """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε). Returns the new version."""
         with self._update:
-            self._mean_square.mul_(self._decay).addcmul_(gradient, gradient, value=1 - self._decay)
-            root = torch.add(self._mean_square, self._epsilon).sqrt_()
-            weights = torch.addcdiv(self._version.weights, gradient, root, value=-learning_rate)
+            weights = torch.empty_like(self._version.weights)
+            vectors = (weights, self._version.weights, gradient, self._mean_square)
+            for new, old, slope, mean_square in zip(*(torch.split(v, len(self._root)) for v in vectors), strict=True):
+                mean_square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
+                root = torch.add(mean_square, self._epsilon, out=self._root[: len(new)]).sqrt_()
+                torch.addcdiv(old, slope, root, value=-learning_rate, out=new)
             if frames is not None:
                 self._pixels.add(frames)
                 weights[self.network.weights :] = self._pixels.constants()

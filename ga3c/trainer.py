@@ -107,7 +107,7 @@ class Trainer:
         self._bad_updates.good()
         if config.grad_clip and norm > config.grad_clip:
             gradient = gradient * (config.grad_clip / norm)
-        frames = batch.observations[..., -1] if self._model.measures_pixels else None
+        frames = batch.observations[:, -1] if self._model.measures_pixels else None
         self._model.apply(gradient, learning_rate, frames)
         self._stats.add_lags([version - experience.version for experience in experiences])
         self._stats.add(

@@ -28,9 +28,9 @@ def make_model(spec, **settings):
 
 
 def some_observations(spec, count, seed=0):
-    """Observations in the order that networks read, (count, *frame, stack), one brighter than the other."""
+    """Observations, one brighter than the other."""
     generator = torch.Generator().manual_seed(seed)
-    noise = torch.rand((count, *spec.frame, spec.stack), generator=generator)
+    noise = torch.rand((count, *spec.observation), generator=generator)
     for i in range(count):
         noise[i] *= (i + 1) / count
     return (256 * noise).to(torch.uint8) if spec.dtype == "uint8" else noise
@@ -108,9 +108,7 @@ def test_forward_is_that_of_torchs_own_layers(name):
     weights = 2 * model.version.weights.numpy()  # larger, so that outputs depend on the observation
     model.load(0, {"weights": weights, "mean_square": np.zeros_like(weights), "pixels": np.zeros(1, np.float32)})
     observations = some_observations(spec, 3)
-    policies, values = plain_network(name, model.network, model.version.weights)(
-        observations.movedim(-1, 1).to(torch.float32)
-    )
+    policies, values = plain_network(name, model.network, model.version.weights)(observations.to(torch.float32))
     prediction = model.predict(observations)
     np.testing.assert_allclose(prediction.policies, policies, atol=1e-5)
     np.testing.assert_allclose(prediction.values, values, atol=1e-5)
@@ -118,6 +116,18 @@ def test_forward_is_that_of_torchs_own_layers(name):
     assert values.std() > 1e-2
     assert policies.std(dim=0).max() > 1e-2
     np.testing.assert_allclose(prediction.policies.sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_order_in_memory_changes_nothing(name, normalize):
+    model = make_model(ATARI, network=name, init="paper", normalize=normalize)
+    observations = some_observations(ATARI, 3)
+    stack_last = observations.contiguous(memory_format=torch.channels_last)
+    assert stack_last.stride() != observations.stride()
+    one, other = model.predict(observations), model.predict(stack_last)
+    np.testing.assert_allclose(one.policies, other.policies, atol=1e-5)
+    np.testing.assert_allclose(one.values, other.values, atol=1e-5)
 
 
 def test_gradient_is_that_of_torchs_own_layers():
@@ -131,7 +141,7 @@ def test_gradient_is_that_of_torchs_own_layers():
 
     def plain_loss(weights):
         convolutions = model.network.unflatten(weights)
-        x = observations.movedim(-1, 1).to(torch.float32) / 255.0
+        x = observations.to(torch.float32) / 255.0
         for (weight, bias), stride in zip(convolutions[:2], (4, 2), strict=True):
             x = torch.relu(nn.functional.conv2d(x, weight.movedim(-1, 1), bias, stride))
         x = x.movedim(1, -1).flatten(1)
@@ -368,10 +378,11 @@ def test_pixels_are_centred_and_scaled_by_what_was_trained_on():
     assert torch.equal(model.version.weights[: model.network.weights], before.weights[: model.network.weights])
     assert before.weights[model.network.weights] == 0
     # What the first layer sees: (x − mean)·scale, at most 5 either way.
-    observation = torch.full((1, 84, 84, 4), 255, dtype=torch.uint8)
-    seen = model.network._input(model.version.weights, observation)
-    torch.testing.assert_close(seen[0, 1:, :, 2], (255 - mean[1:]) * scale[1:])
-    assert seen[0, 0, 1, 0] == 5
+    observation = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        seen = model.network._input(model.version.weights, observation.contiguous(memory_format=memory_format))
+        torch.testing.assert_close(seen[0, 2, 1:], (255 - mean[1:]) * scale[1:])
+        assert seen[0, 0, 0, 1] == 5
 
 
 def test_the_constants_have_no_gradient_and_their_measuring_ends():

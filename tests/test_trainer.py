@@ -80,9 +80,8 @@ class Bench:
 
 
 def observations_of(experience, spec):
-    """The observations of all its steps, (steps, *frame, stack), the plain way."""
-    stacks = np.stack([experience.frames[i : i + spec.stack] for i in range(experience.steps)])
-    return np.moveaxis(stacks, 1, -1)
+    """The observations of all its steps, (steps, stack, *frame), the plain way."""
+    return np.stack([experience.frames[i : i + spec.stack] for i in range(experience.steps)])
 
 
 @pytest.mark.parametrize("spec", [SPEC, IMAGES])
@@ -106,8 +105,7 @@ def test_prediction_batches(spec):
     chance = np.random.default_rng(0)
     for counts in ([3, 1, 4], [40, 30], [1]):
         requests = [(255 * chance.random((count, spec.stack, *spec.frame))).astype(spec.dtype) for count in counts]
-        expected = np.moveaxis(np.concatenate(requests), 1, -1)
-        np.testing.assert_array_equal(batches.prediction(requests), expected)
+        np.testing.assert_array_equal(batches.prediction(requests), np.concatenate(requests))
 
 
 # Annealing
@@ -154,7 +152,7 @@ def plain_gradient(model, weights, experiences, config):
     weights = weights.clone().requires_grad_()
     total = torch.zeros(())
     for experience in experiences:
-        observations = torch.from_numpy(observations_of(experience, SPEC).copy())
+        observations = torch.from_numpy(observations_of(experience, SPEC))
         for observation, action, target in zip(observations, experience.actions, experience.returns, strict=True):
             policies, values = model.network.forward(weights, observation[None])
             policy, value = policies[0], values[0]
