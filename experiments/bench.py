@@ -84,8 +84,8 @@ def read_peers(options: BenchOptions) -> list[str]:
     if names == ["all"]:
         return list(peers.PEERS)
     for name in names:
-        if name not in peers.PEERS:
-            known = f"They are: all, {', '.join(peers.PEERS)}" if peers.PEERS else "There are none here"
+        if name not in peers.PEERS and name not in peers.UNAVAILABLE:  # of which the table then says why
+            known = f"They are: all, {', '.join(peers.PEERS)}"
             raise ConfigError(f"PEERS={name} is unknown.{nearest(name, ['all', *peers.PEERS])} {known}")
     return list(dict.fromkeys(names))
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -26,8 +26,8 @@ from experiments.processes import Orders, Process, end_all, family
 from ga3c.config import Config, available_cores
 from ga3c.envs import make_games
 from ga3c.files import write_json
-from ga3c.options import require_directory
-from ga3c.settings import ConfigError, check, read_words, setting
+from ga3c.options import CalibrateOptions
+from ga3c.settings import ConfigError, read_words
 from tuner.simulator import Machine, simulate
 from tuner.space import Setting
 from tuner.strategy import System
@@ -40,21 +40,6 @@ RUN_AGENTS = 4  # of the short run, per core
 SETTINGS_LEAST = 3
 
 Costs = dict[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    grid: str = setting("", "directory of a run with TUNER=sweep on this machine")
-    repeats: int = setting(3, "how often each cost is measured; medians are taken", low=1)
-    out: str = setting("", "JSON file for the machine and the comparison")
-
-    def __post_init__(self) -> None:
-        check(self)
-        if not self.grid:
-            raise ConfigError(
-                "GRID is missing: './run.sh GAME=Pong TUNER=sweep TUNER_WINDOW=10 …' makes one, GRID=runs/… names it"
-            )
-        require_directory("OUT", self.out)
 
 
 def measure_stages(orders: Orders, config: Config) -> None:
@@ -237,7 +222,7 @@ def compare(machine: Machine, system: System, measured: dict[Setting, float]) ->
 
 
 def main(words: list[str]) -> int:
-    options = Options(**read_words(Options, words))
+    options = CalibrateOptions(**read_words(CalibrateOptions, words))
     try:
         grid = Path(options.grid).expanduser()
         trace = read_trace(grid)

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
-from ga3c.options import BenchOptions, EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
+from ga3c.options import BenchOptions, CalibrateOptions, EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\
@@ -82,6 +82,7 @@ def show_help(words: list[str]) -> int:
         ("play", PlayOptions),
         ("replay", ReplayOptions),
         ("simulate", SimulateOptions),
+        ("calibrate", CalibrateOptions),
         ("bench", BenchOptions),
     ):
         print(f"Settings of {title}:\n")

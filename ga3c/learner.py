@@ -6,6 +6,8 @@ seconds to import, and so do their environments.
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
 
 from ga3c.config import Config
@@ -15,6 +17,20 @@ from ga3c.predictor import Predictor
 from ga3c.stats import Stats
 from ga3c.trainer import BadUpdates, Trainer
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+LARGEST_KEPT = 2**25  # bytes of a block that comes from kept memory: the most that glibc allows
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what batches and versions free, since the next ones need as much.
+
+    It would give large blocks back to the kernel and take them again, page by page, hundreds of times per update.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**30)
+
 
 class Learner:
     """One shared model, and as many predictors and trainers of it as are asked for."""
@@ -22,6 +38,7 @@ class Learner:
     def __init__(self, config: Config, spec: EnvSpec, stats: Stats) -> None:
         # torch's own threads would multiply with predictors and trainers, and spin.
         torch.set_num_threads(config.torch_threads or 1)
+        keep_freed_memory()
         self.model = Model(config, spec)
         self._config = config
         self._stats = stats

@@ -93,6 +93,21 @@ class SimulateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CalibrateOptions:
+    grid: str = setting("", "directory of a run with TUNER=sweep on this machine")
+    repeats: int = setting(3, "how often each cost is measured; medians are taken", low=1)
+    out: str = setting("", "JSON file for the machine and the comparison")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.grid:
+            raise ConfigError(
+                "GRID is missing: './run.sh GAME=Pong TUNER=sweep TUNER_WINDOW=10 …' makes one, GRID=runs/… names it"
+            )
+        require_directory("OUT", self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchOptions:
     game: str = setting(Config.game, "an ALE game or a Gymnasium id")
     quick: bool = setting(False, "few settings and short measurements: under 2 minutes, but noisy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from ga3c.config import Config, available_cores
@@ -14,14 +15,20 @@ from tuner.space import Setting, Space, space_of
 from tuner.strategy import Plan, Strategy, System
 from tuner.window import Counters
 
+log = logging.getLogger(__name__)
+
 AGENT_MEMORY = 120e6  # bytes, where the system does not tell
 STOP_SECONDS = 0.5
+
+
+def make_start(config: Config) -> Setting:
+    return Setting(config.agents or 1, config.predictors, config.trainers)
 
 
 def make_plan(config: Config, *, gpu: bool, agent_memory: float) -> Plan:
     """The plan of a run whose settings are resolved, on this machine."""
     envs = config.envs_per_agent or 1
-    start = Setting(config.agents or 1, config.predictors, config.trainers)
+    start = make_start(config)
     bounds = space_of(available_cores(), envs_per_agent=envs, memory=available_memory(), agent_memory=agent_memory)
     agents = int(min(bounds.agents, most_agents()))
     return Plan(
@@ -81,7 +88,10 @@ class Tuning:
         self._controller: Controller | None = None
         if self._resumed is not None and self._resumed.trials:
             last = self._resumed.trials[-1]
-            self._tunable.apply(last.decision.incumbent)
+            incumbent, given = last.decision.incumbent, make_start(config)
+            if given != self._resumed.plan.start:
+                log.warning("%s is not taken: the tuner goes on from %s, where it was", given, incumbent)
+            self._tunable.apply(incumbent)
             stats.pass_over(last.seconds)  # so that times in the trace never run backwards
 
     def begin(self) -> None:

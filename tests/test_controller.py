@@ -700,13 +700,14 @@ def test_a_real_run_tunes_itself_and_is_resumed_where_its_tuner_was(tmp_path):
     with (path / "tuner.jsonl").open("a") as file:
         file.write('{"trial": ')  # as a killed run leaves it
     done = len(read_trace(path).trials)
-    process = start(tmp_path, "RESUME=here")
+    process = start(tmp_path, "RESUME=here", "TRAINERS=3")
     wait_until(lambda: len(trials_of(path)) > done, 60)
     process.send_signal(signal.SIGINT)
     code, output = finish(process, 3)
     assert code == 0, output
     incumbent = read_trace(path).trials[done - 1].decision.incumbent
     assert f"tuner: goes on after trial {done} with {incumbent}" in output
+    assert f"/1/3 is not taken: the tuner goes on from {incumbent}, where it was" in output
     assert not (path / "tuner-1.jsonl").exists()
 
 
