@@ -24,7 +24,9 @@ from ga3c.settings import ConfigError
 PIXEL_SCALE = 1.0 / 255.0
 PIXEL_DEVIATION = 5.0  # a pixel that hardly ever changes counts as one with this deviation, of 255
 PIXEL_LIMIT = 5.0  # deviations beyond this are cut
-UPDATE_PIECE = 2**17  # numbers of the weights that an update on a CPU works on at a time
+# A CPU works piece by piece where several operations follow each other, so that a piece stays in its core's cache.
+INPUT_PIECE = 8  # observations
+UPDATE_PIECE = 2**17  # weights
 MEASURED_FRAMES = 20_000  # after which mean and deviation of the pixels stay as they are
 
 
@@ -90,16 +92,19 @@ class Network:
 
     def _input(self, flat: Tensor, observations: Tensor) -> Tensor:
         """Observations as the first layer takes them, in memory as they came."""
-        x = observations.to(torch.float32)
-        if self.normalize:
-            mean, scale = flat.detach()[self.weights :].view(2, 1, 1, *self.spec.frame)
-            if not observations.is_contiguous():
-                # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
-                mean, scale = (
-                    constants.expand(-1, self.spec.stack, -1, -1).contiguous(memory_format=torch.channels_last)
-                    for constants in (mean, scale)
-                )
-            x.sub_(mean).mul_(scale).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
+        if not self.normalize:
+            return observations.to(torch.float32)
+        mean, scale = flat.detach()[self.weights :].view(2, 1, 1, *self.spec.frame)
+        if not observations.is_contiguous():
+            # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
+            mean, scale = (
+                constants.expand(-1, self.spec.stack, -1, -1).contiguous(memory_format=torch.channels_last)
+                for constants in (mean, scale)
+            )
+        x = torch.empty_like(observations, dtype=torch.float32)
+        piece = INPUT_PIECE if x.device.type == "cpu" else len(x)
+        for raw, pixels in zip(torch.split(observations, piece), torch.split(x, piece), strict=True):
+            pixels.copy_(raw).sub_(mean).mul_(scale).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
         return x
 
     def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
@@ -232,7 +237,6 @@ class Model:
         self._update = threading.Lock()
         self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
         self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
-        # An update goes piece by piece, each of which stays in a core's cache from one operation to the next.
         piece = UPDATE_PIECE if self.device.type == "cpu" else self.network.size
         self._root = torch.empty(min(piece, self.network.size), device=self.device)
         self._pixels = PixelStatistics(self.network.pixels, self.device)
