@@ -140,7 +140,12 @@ class Rollout:
             strict=True,
         ):
             if real:
-                track.add(observation, action, version, max(-clip, min(clip, reward)))
+                # Not by min and max, which would make a number of one that is none; the trainer has to see that.
+                if reward > clip:
+                    reward = clip
+                elif reward < -clip:
+                    reward = -clip
+                track.add(observation, action, version, reward)
                 track.terminated = terminated
                 track.over = terminated or truncated
 

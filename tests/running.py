@@ -23,7 +23,11 @@ def start(cwd, *words):
 
 
 def finish(process, seconds=60):
-    output, _ = process.communicate(timeout=seconds)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()  # or it would take the cores from all tests that follow
+        raise
     return process.returncode, output
 
 

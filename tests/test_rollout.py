@@ -1,5 +1,7 @@
 """Experiences and returns: by hand, against a scripted environment, and against a referee over long random play."""
 
+import math
+
 import gymnasium
 import numpy as np
 import pytest
@@ -113,6 +115,12 @@ def test_the_flags_of_an_autoreset_step_mean_nothing():
     play(rollout, [played(1, terminated=True)])
     assert play(rollout, [played(0, real=False, terminated=True), played(1)]) == []
     assert rollout.unfinished == 1
+
+
+def test_a_reward_that_is_no_number_stays_so():
+    # Clipped to a number, it would train silently; the trainer refuses what is not finite.
+    (experience,) = play(make_rollout(reward_clip=1.0), [played(math.nan, terminated=True)])
+    assert math.isnan(experience.returns[0])
 
 
 @pytest.mark.parametrize(
