@@ -1,5 +1,32 @@
-"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits."""
+"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; a quick tuner."""
 
+import pytest
 import torch
+from tuned import PLAN
+
+from tuner import controller
+from tuner.controller import Controller
+from tuner.record import Record
+from tuner.strategy import Paper
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def tune(tmp_path, monkeypatch):
+    """Start a controller that waits for nothing long; all that were started are stopped at the end."""
+    monkeypatch.setattr(controller, "SETTLING_LEAST", 0.01)
+    monkeypatch.setattr(controller, "PATIENCE", 0.3)
+    monkeypatch.setattr(controller, "ENV_PATIENCE", 0.0)
+    monkeypatch.setattr(controller, "LOOK_SECONDS", 0.002)
+    running = []
+
+    def begin(server, make=Paper, plan=PLAN, resumed=None):
+        running.append(Controller(server, plan, Record(tmp_path), make, resumed))
+        running[-1].start()
+        return running[-1]
+
+    yield begin
+    for thread in running:
+        thread.stop(5)
+        assert not thread.is_alive()
