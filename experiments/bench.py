@@ -24,7 +24,7 @@ from experiments.ceiling import Ceiling
 from experiments.growth import Growth
 from experiments.processes import Orders, Process, ProcessFailed, end_all, interruptible
 from experiments.progress import Part, Progress
-from experiments.served import START_SECONDS, Figures, Overhead, Probe, Served, Setting
+from experiments.served import PROBED_SHARE, START_SECONDS, Figures, Overhead, Probe, Served, Setting
 from experiments.sizes import QUICKLY_STEPPED, STEPPED
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec, network_name
@@ -52,13 +52,13 @@ def default_grid(cores: int, quick: bool) -> list[Setting]:
         return [Setting(cores, 32), Setting(8 * cores, 1)]
     return [
         Setting(cores, 64),
-        Setting(cores, 64, 2, 1),
-        Setting(cores, 64, 1, 2),
-        Setting(cores, 32),
+        Setting(cores + 1, 64),
+        Setting(cores + 1, 64, 2, 2),
+        Setting(2 * cores, 32),
         Setting(cores + 1, 16),
         Setting(8 * cores, 1),
-        Setting(16 * cores, 1),
-        Setting(16 * cores, 1, 2, 2),
+        Setting(20 * cores, 1),
+        Setting(20 * cores, 1, 1, 2),
     ]
 
 
@@ -127,7 +127,9 @@ class Bench:
         end_all()
 
     def run(self) -> Measured:
-        starts, rounds = list(self._starts()), [list(self._round()) for _ in range(self._repeats)]
+        starts = list(self._starts())
+        # There and back, so that a machine that slows down or speeds up favours neither the first nor the last.
+        rounds = [list(self._round())[:: -1 if repeat % 2 else 1] for repeat in range(self._repeats)]
         growth = list(self._growth()) if self._options.growth else []
         expected = sum(part.seconds for parts in (starts, *rounds, growth) for part in parts)
         with Progress(expected) as self._progress:
@@ -183,7 +185,8 @@ class Bench:
         for envs in self._ceiling_envs:
             yield Part(f"ceiling, {envs} environments each", once, partial(self._measure_ceiling, envs))
         for setting in self._grid:
-            yield Part(f"server, {setting}", once + 0.5, partial(self._measure_setting, setting), (str(setting),))
+            expected = once + PROBED_SHARE * self._seconds + 0.5
+            yield Part(f"server, {setting}", expected, partial(self._measure_setting, setting), (str(setting),))
         for envs in (Overhead.ENVS, Overhead.ENVS // 2):
             yield Part(f"overhead, {envs} environments", OVERHEAD_SECONDS, partial(self._measure_overhead, envs))
         for name in self._peers:

@@ -31,6 +31,7 @@ from ga3c.wire import Header, Kind
 BALANCE = 0.05  # how far samples trained may be from steps played, as a share of these
 START_SECONDS = 180.0  # for all agents to play, at most
 WARM_STEPS = 20  # of each environment, before the first measurement
+PROBED_SHARE = 0.25  # of the time of a measurement, after it
 PROBE_SECONDS = 0.04  # between two probes: 25 observations per second among a thousand and more
 REPLY_SECONDS = 10.0  # for a reply, at most
 
@@ -167,8 +168,12 @@ class Served:
         try:
             time.sleep(settle_seconds)
             self.process.ask("begin")
-            round_trips = self._probed(lambda: probe.ask_now_and_then(self.guest, seconds))
-            row, forwards = self.process.ask("stop")
+            time.sleep(seconds)
+            row, _ = self.process.ask("stop")
+            # Afterwards: single observations between the agents' batches take as much as a twelfth of the steps.
+            self.process.ask("begin")
+            round_trips = self._probed(lambda: probe.ask_now_and_then(self.guest, PROBED_SHARE * seconds))
+            _, forwards = self.process.ask("stop")
         finally:
             self.process.pause()
         taken: dict[str, Any] = {name: row[name] for name in Figures.__dataclass_fields__.keys() & row.keys()}
