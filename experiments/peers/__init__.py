@@ -99,7 +99,7 @@ class Report:
 def install(name: str, root: Path, say: Callable[[str], None]) -> Path:
     """The Python of the peer's environment under ``root``, made unless this very list is installed there."""
     requirements = _peer(name).requirements
-    directory = root / name
+    directory = (root / name).absolute()  # peers run in directories of their own
     python, mark = directory / "bin" / "python", directory / "installed"
     wanted = "\n".join([sys.version, *requirements])
     if mark.exists() and mark.read_text() == wanted:
@@ -120,15 +120,18 @@ def measure(name: str, python: Path, *, game: str, cores: int, seconds: float, s
     """Steps per second in steady state, training included. ``settings`` (KEY=VALUE) replace the script's own."""
     command = [str(python), "-u", str(_peer(name).path), game, str(cores), *settings]
     with tempfile.TemporaryDirectory(prefix="ga3c-peer-") as directory, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env=os.environ | ENVIRONMENT,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-            text=True,
-        )
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=os.environ | ENVIRONMENT,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+            )
+        except OSError as error:
+            raise PeerError(f"{name} cannot be started: {error}") from None
         assert process.stdout is not None
         lines: queue.Queue[str | None] = queue.Queue()
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
