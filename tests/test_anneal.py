@@ -123,7 +123,7 @@ def test_opens_again_when_the_machine_changes(factor):
     verdicts = [decision.verdict for _, decision in rows]
     assert "reopened" not in verdicts[:40]
     assert "reopened" in verdicts[40:46]
-    assert "deviations" in rows[verdicts.index("reopened")][1].reason
+    assert "the machine has changed" in rows[verdicts.index("reopened")][1].reason
     assert rows[-1][1].incumbent.agents <= 4
 
 
@@ -259,8 +259,8 @@ def test_a_slightly_worse_challenger_is_taken_while_it_is_hot():
             count += decision.verdict == "accepted"
         return count
 
-    assert taken(0.02) > 2
-    assert taken(0.0005) < taken(0.02)
+    assert taken(0.025) > 2  # it cools before it decides
+    assert taken(0.0005) < taken(0.025)
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.10])
@@ -277,7 +277,7 @@ def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second)
     for _ in range(40):
         setting = strategy.propose()
         strategy.observe(measured(setting, smooth(setting), 0.02, random))
-    while (setting := strategy.propose()) != strategy._incumbent or strategy._odd:
+    while (setting := strategy.propose()) != strategy._incumbent or strategy._suspect:
         strategy.observe(measured(setting, smooth(setting), 0.02, random))
     odd = strategy.observe(measured(setting, 0.5 * smooth(setting), 0.02, random))
     assert odd.verdict == "kept"
@@ -285,6 +285,48 @@ def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second)
     assert strategy.propose() == setting
     again = strategy.observe(measured(setting, second * smooth(setting), 0.02, random))
     assert (again.verdict == "reopened") == (second == 0.5)
+
+
+def test_a_disturbed_window_is_forgotten():
+    strategy = Anneal(PLAN)
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        setting = strategy.propose()
+        strategy.observe(measured(setting, smooth(setting), 0.02, random))
+    while (setting := strategy.propose()) != strategy._incumbent:
+        strategy.observe(measured(setting, smooth(setting), 0.02, random))
+    expected = strategy._surprise(measured(setting, smooth(setting), 0.0))[1]
+    strategy.observe(measured(setting, 0.5 * smooth(setting), 0.02, random))
+    strategy.observe(measured(strategy.propose(), smooth(setting), 0.02, random))
+    assert strategy._surprise(measured(setting, smooth(setting), 0.0))[1] == pytest.approx(expected, abs=0.03)
+
+
+def test_a_change_that_single_windows_hide_is_noticed():
+    """15 % less at a noise of 5 %: no window is far off by itself."""
+    noticed = 0
+    for seed in range(10):
+        rows = tune(
+            Anneal(PLAN), lambda setting, window: smooth(setting) * (0.85 if window >= 40 else 1), 60, 0.05, seed
+        )
+        verdicts = [decision.verdict for _, decision in rows]
+        assert verdicts[:40].count("reopened") <= 1
+        noticed += "reopened" in verdicts[40:52]
+    assert noticed >= 7
+
+
+def test_a_gain_has_to_be_sure_once_it_is_cold():
+    def taken(temperature):
+        count = 0
+        for seed in range(40):
+            strategy = Anneal(dataclasses.replace(PLAN, seed=seed, start=Setting(8, 2, 2)))
+            strategy.propose()
+            strategy.observe(measured(Setting(8, 2, 2), 100.0, 0.0))
+            strategy._temperature = temperature
+            decision = strategy.observe(measured(strategy.propose(), 101.0, 0.1))
+            count += decision.verdict == "accepted"
+        return count
+
+    assert taken(0.0005) < taken(0.025) / 2
 
 
 def test_steps_that_were_too_old_are_a_reason_to_refuse():

@@ -92,7 +92,8 @@ def test_strategies_are_pure(name):
 
 def test_bounds_come_from_cores_and_memory():
     assert space_of(16).agents == 160
-    assert space_of(2).agents == 20
+    assert space_of(2).agents == 40  # of one environment each
+    assert space_of(2, envs_per_agent=4).agents == 20
     assert space_of(2, envs_per_agent=16).agents == 5
     assert space_of(2, memory=1e9, agent_memory=1e8).agents == 5
     assert space_of(2, memory=1e6, agent_memory=1e8).agents == 1

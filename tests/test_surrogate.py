@@ -10,7 +10,7 @@ from tuner.landscape import landscape_of
 from tuner.space import Setting, Space
 from tuner.strategies import make_strategy
 from tuner.strategy import Decision, Measurement, Plan, System
-from tuner.surrogate import Prior, Surrogate, make_prior
+from tuner.surrogate import SPEED, STEP, Change, Prior, Surrogate, _step, drift_covariance, make_prior
 from tuner.trace import Trace, Trial
 
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 1.0]])
@@ -63,12 +63,56 @@ def test_after_a_change_old_windows_tell_less():
     belief.add(0, 1, 1.0)
     belief.add(1, 2, 1.0)
     before = belief.gain_over(0)
-    belief.begin_epoch(gain=0.0)
+    belief.begin_epoch(Change(windows=0, gain=0.0, evidence=0.0))
     after = belief.gain_over(0)
     assert after[1][1] > before[1][1]
     assert abs(after[0][1] - 0.5) < abs(before[0][1] - 0.5)  # nearer to the prior
     assert belief.expect(0, 3)[1] > 1  # the speed is unknown again
     assert belief.measured() == set()
+
+
+def measured_twice(values, noise=0.03):
+    belief = Surrogate(TWO)
+    belief.set_noise(noise)
+    for time, value in enumerate(values):
+        belief.add(0, time, value)
+    return belief
+
+
+def test_the_evidence_of_a_change_by_hand():
+    """Independent windows around a known mean: the odds are those of two normal densities."""
+    belief = measured_twice([1.0] * 6 + [0.7] * 2)
+    fit = max(belief._fitted(), key=lambda fit: fit.share)
+    times = np.arange(8.0)
+    together = drift_covariance(times[:, None], times[None, :]) + SPEED**2
+    without = TWO.simulated[0, 0] + fit.scale**2 * TWO.apart[0, 0] + together + 0.03**2 * np.eye(8)
+    step = np.zeros((8, 8))
+    step[-2:, -2:] = STEP**2
+    values = np.array([1.0] * 6 + [0.7] * 2) - TWO.mean[0]
+
+    def log_density(covariance):
+        return -0.5 * (values @ np.linalg.solve(covariance, values) + np.linalg.slogdet(covariance)[1])
+
+    assert _step(fit, slice(-2, None))[0] == pytest.approx(log_density(without + step) - log_density(without))
+
+
+def test_a_change_is_found_where_it_happened():
+    change = measured_twice([1.0] * 10 + [0.8] * 4).change()
+    assert change.windows == 4
+    assert change.gain == pytest.approx(-0.2, abs=0.03)
+    assert change.evidence > 5
+
+
+@pytest.mark.parametrize("values", [[1.0] * 12, [1.0] * 10 + [0.4, 1.0], [1.0 + 0.005 * n for n in range(30)]])
+def test_neither_one_disturbed_window_nor_a_drift_is_a_change(values):
+    assert measured_twice(values).change().evidence < 2
+
+
+def test_windows_since_a_change_belong_to_the_new_epoch():
+    belief = measured_twice([1.0] * 10 + [0.8] * 4)
+    belief.begin_epoch(belief.change())
+    assert [window.epoch for window in belief.windows] == [0] * 10 + [1] * 4
+    assert belief.expect(0, 14)[0] == pytest.approx(0.8, abs=0.03)
 
 
 def test_half_of_the_speed_is_taken_for_half_of_the_cores():
@@ -78,7 +122,7 @@ def test_half_of_the_speed_is_taken_for_half_of_the_cores():
     belief.set_noise(0.01)
     for time, agents in enumerate((2, 4, 8, 16, 8, 4)):
         belief.add(belief.index[Setting(agents, 1, 1)], time, -((math.log2(agents / 8)) ** 2) / 3)
-    belief.begin_epoch(gain=math.log(0.5))
+    belief.begin_epoch(Change(windows=0, gain=math.log(0.5), evidence=9.0))
     belief.add(belief.index[Setting(8, 1, 1)], 7, -1.0)
     mean, _ = belief.gain_over(belief.index[Setting(8, 1, 1)])
     assert 3 <= prior.settings[int(mean.argmax())].agents <= 6

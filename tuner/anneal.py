@@ -1,9 +1,9 @@
 """The default strategy: simulated annealing that knows its noise and pools what it learns.
 
 Each window measures either a challenger or, again, the incumbent. Challengers are drawn by what they promise, the more
-freely the higher the temperature; one is accepted by what all windows together say of it against the incumbent, and
-at a temperature also if it is a little worse. As the temperature falls and nothing promises more, the strategy holds
-what it has and probes rarely. It opens again when the incumbent's TPS is no longer what it was.
+freely the higher the temperature; one is accepted by what all windows together say of it against the incumbent: at
+first also if it is a little worse, and when it is cold only if it is surely better. As nothing promises more, the
+strategy holds what it has and probes rarely. It opens again when the windows say that the machine has changed.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from tuner.space import Setting
 from tuner.strategy import Decision, Measurement, Plan
-from tuner.surrogate import Surrogate, make_prior
+from tuner.surrogate import STEP_BEFORE, Surrogate, make_prior
 
 # Gains, deviations and temperatures are of log TPS: 0.01 is one percent.
 HOT, COLD = 0.02, 0.0005  # first and lowest temperature
 COOLING = 0.8  # per challenger
 SPREAD = 0.2  # of a temperature: the promise by which a challenger has to fall short to become rare
+SURE = 0.9  # deviations by which a gain has to be above 0, once it is cold
 RETURN = 0.003  # gain of a setting measured before at which it becomes the incumbent again
 WORTH_A_WINDOW = 0.002  # expected gain below which no challenger is worth its window
-CAUTION = 0.08  # how much of an expected loss counts against the expected gain of a challenger
 PROBE_EVERY = 8  # windows, while nothing is worth one
 NEAR = 3  # windows after which the incumbent is measured again, so that a comparison is one of now
-ALARM = 2.6  # deviations from what was expected; two such windows in a row mean that the machine has changed
+CHANGED = 3.0  # log odds at which the machine has changed, by two windows at least
 LEAST_NOISE = 0.004
 FIRST_NOISE, FIRST_WINDOWS = 0.04, 1  # a guess of the noise, and how many windows it weighs
 STALE_SHARE = 0.01  # of the steps thrown away as too old
@@ -62,7 +62,6 @@ class Anneal:
         self._time = 0
         self._measured_at = -math.inf  # when the incumbent was last
         self._suspect = False  # a window was so far off that the incumbent has to tell whether the machine changed
-        self._odd: Measurement | None = None  # the incumbent's last window, if it was that far off
         self._cold_since = 0  # last window that was worth something else than holding
         self._temperature = HOT
         self._spreads: list[float] = []  # variances of windows, from their parts
@@ -111,7 +110,7 @@ class Anneal:
             return self._setting(int(np.where(allowed, mean, -np.inf).argmax()))
         if self._time - self._measured_at >= NEAR:
             return self._incumbent
-        promise = expected_gain(mean, deviation) + CAUTION * np.minimum(mean, 0.0)
+        promise = expected_gain(mean, deviation)
         promise[~allowed] = -np.inf
         if promise.max() < WORTH_A_WINDOW and self._time - self._cold_since < PROBE_EVERY:
             return self._incumbent
@@ -140,34 +139,41 @@ class Anneal:
             self._learn(measurement)
             return self._decide("start", f"{tps:.2f} TPS to compare with")
         surprise, expected = self._surprise(measurement)
-        odd, self._odd, self._suspect = self._odd, None, False
-        told = f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from the expected {math.exp(expected):.2f}"
-        if abs(surprise) > ALARM:
-            if odd is None or surprise * self._surprise(odd)[0] < 0:
-                # It may have been disturbed: nothing is learnt from it before the next one.
-                self._odd, self._suspect = measurement, True
-                return self._decide("kept", f"{told}: to be measured again at once")
-            self._reopen(math.log(tps) - expected)
-            self._learn(measurement)
-            return self._decide("reopened", f"{told}, for the second time: the machine has changed")
         self._surprises.append(min(surprise**2, 9.0))
         self._learn(measurement)
+        if reopened := self._look_for_change():
+            return reopened
+        if self._suspect:
+            told = f"{tps:.2f} TPS, {abs(surprise):.1f} deviations from the expected {math.exp(expected):.2f}"
+            return self._decide("kept", f"{told}: to be measured again at once")
         if excess:
             return self._decide("kept", f"{excess}: to be left")
         return self._return() or self._decide("kept", f"{tps:.2f} TPS, measured again: as expected")
 
-    def _reopen(self, gain: float) -> None:
-        self._knowledge.begin_epoch(gain)
+    def _look_for_change(self) -> Decision | None:
+        """Begin again if the windows say that the machine has changed; forget one that was only disturbed."""
+        knowledge, suspected = self._knowledge, self._suspect
+        change = knowledge.change()
+        if change.evidence <= CHANGED:
+            if suspected and knowledge.disturbance(1) > max(CHANGED, knowledge.disturbance(0)):
+                knowledge.drop(1)
+            self._suspect = len(knowledge.windows) > STEP_BEFORE and knowledge.disturbance(0) > CHANGED
+            return None
+        self._suspect = False
+        knowledge.begin_epoch(change)
         self._refusals.clear()
         self._failed.clear()
         self._temperature = HOT
         self._cold_since = self._time
+        told = f"TPS {math.expm1(change.gain):+.0%} for {change.windows} windows"
+        return self._decide("reopened", f"{told}: the machine has changed")
 
     def _observe_challenger(self, measurement: Measurement, excess: str) -> Decision:
         challenger, incumbent = measurement.setting, self._incumbent
-        self._suspect = abs(self._surprise(measurement)[0]) > ALARM
         self._learn(measurement)
         self._cool()
+        if not excess and (reopened := self._look_for_change()):
+            return reopened
         if excess and not (self._over and challenger == self._setting(0)):
             self._refuse(measurement)
             return self._decide("refused", excess)
@@ -178,9 +184,10 @@ class Anneal:
             return self._accept(f"{told}, which had to be left: {self._over}")
         if self._idle:
             return self._accept(f"{measurement.mean_tps:.2f} TPS, where {incumbent} made no update")
-        if gain > 0:
+        sure = gain - self._needed() * doubt
+        if sure > 0:
             return self._accept(told)
-        if self._random.random() < math.exp(gain / self._temperature):
+        if self._random.random() < math.exp(sure / self._temperature):
             return self._accept(f"{told}, within the temperature of {self._temperature:.2%}")
         return self._return() or self._decide("refused", told)
 
@@ -194,12 +201,13 @@ class Anneal:
 
     def _return(self) -> Decision | None:
         """Back to a setting that was measured before, if all windows together now say that it is better."""
-        mean, _ = self._knowledge.gain_over(self._index(self._incumbent))
+        mean, deviation = self._knowledge.gain_over(self._index(self._incumbent))
+        sure = mean - self._needed() * deviation
         allowed = self._allowed()
         here = self._index(self._incumbent)
         known = sorted(index for index in self._knowledge.measured() if allowed[index])
-        best = max(known, key=lambda index: mean[index], default=here)
-        if mean[best] <= RETURN:
+        best = max(known, key=lambda index: sure[index], default=here)
+        if sure[best] <= RETURN:
             return None
         was = self._incumbent
         self._take(self._setting(best))
@@ -225,10 +233,13 @@ class Anneal:
     def _take(self, setting: Setting) -> None:
         self._incumbent = setting
         self._over, self._idle = "", 0
-        self._odd = None
 
     def _decide(self, verdict: str, reason: str) -> Decision:
         return Decision(verdict, self._incumbent, reason, self._temperature)
+
+    def _needed(self) -> float:
+        """Deviations by which a gain has to be above 0: none as long as it is hot and everything is worth a try."""
+        return SURE * (1 - self._temperature / HOT)
 
     def _cool(self) -> None:
         self._temperature = max(self._temperature * COOLING, COLD)

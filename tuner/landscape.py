@@ -44,19 +44,25 @@ def landscape_of(trace: Trace) -> Landscape:
     agents = {trial.measurement.setting.agents for trial in trials}
     surrogate = Surrogate(make_prior(trace.plan.space, trace.plan.system, tuple(sorted(agents))))
     surrogate.set_noise(_noise([trial.measurement for trial in trials if trial.measurement.mean_tps > 0]))
-    before: dict[Setting, list[float]] = {}  # the last change of the machine
-    measured: dict[Setting, list[float]] = defaultdict(list)
+    windows: list[tuple[Setting, float]] = []
+    since = 0  # the first of them after the last change of the machine
     for trial in trials:
         setting, tps = trial.measurement.setting, trial.measurement.mean_tps
-        if trial.decision.verdict == "reopened":
-            last = [value for value in measured[setting] if value > 0] or [tps]
-            surrogate.begin_epoch(math.log(tps / last[-1]))
-            before |= measured
-            measured = defaultdict(list)
-        measured[setting].append(tps)
+        windows.append((setting, tps))
         if tps > 0:
             surrogate.add(surrogate.index[setting], trial.seconds / trace.plan.window, math.log(tps))
-    return Landscape(surrogate, before | measured)
+        if trial.decision.verdict == "reopened":
+            change = surrogate.change()
+            surrogate.begin_epoch(change)
+            since = len(windows) - change.windows
+    return Landscape(surrogate, _by_setting(windows[:since]) | _by_setting(windows[since:]))
+
+
+def _by_setting(windows: list[tuple[Setting, float]]) -> dict[Setting, list[float]]:
+    rates = defaultdict(list)
+    for setting, tps in windows:
+        rates[setting].append(tps)
+    return dict(rates)
 
 
 def _noise(windows: list[Measurement]) -> float:

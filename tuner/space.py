@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 AGENTS_PER_CORE = 10
+SINGLES_LEAST = 40  # agents of one environment that are tried on any machine: larger predictions pay on two cores too
 THREADS_MOST = 6  # predictors or trainers; they share one interpreter, so more only wait for it
 MEMORY_SHARE = 0.5  # of what is free at the start that agents may take
 
@@ -71,6 +72,8 @@ def space_of(cores: int, *, envs_per_agent: int = 1, memory: float = float("inf"
     An agent of many environments keeps a core busy by itself, so fewer of them are worth trying.
     """
     by_cores = max(cores + 2, AGENTS_PER_CORE * cores // max(1, envs_per_agent // 4))
+    if envs_per_agent == 1:
+        by_cores = max(by_cores, SINGLES_LEAST)
     by_memory = int(min(MEMORY_SHARE * memory / agent_memory, 4096))
     threads = min(THREADS_MOST, max(4, cores // 2))
     return Space(max(1, min(by_cores, by_memory)), threads, threads)

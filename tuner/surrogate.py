@@ -33,6 +33,9 @@ ALONE, TOGETHER = 0.3, 0.3  # of a landscape from the simulated ones, by each nu
 SCALES = (0.6, 1.2)  # of these two; which one it is, the windows tell
 DRIFT, DRIFT_WINDOWS = 0.06, 40.0  # of all settings together over time, and how many windows it remembers
 EPOCH_KEEPS = 0.9  # of the covariance with windows from before a change of the machine
+STEP = 0.25  # of a sudden change of all settings together
+STEP_WINDOWS = 12  # since the change, at most: an older one has become knowledge
+STEP_BEFORE = 3  # windows before the change, at least
 
 AGENT_DOUBLINGS, THREAD_DOUBLINGS = 1.2, 1.0  # how far apart settings are that tell little about each other
 
@@ -53,6 +56,15 @@ class Window:
     time: float  # in windows
     value: float  # log TPS
     epoch: int  # counts the changes of the machine
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sudden change of the machine."""
+
+    windows: int  # since then
+    gain: float  # of log TPS, by all windows since
+    evidence: float  # log odds of the windows with it over those without
 
 
 @lru_cache(maxsize=64)
@@ -131,18 +143,47 @@ class Surrogate:
         self._fits: list[Fit] = []  # made when they are needed
         self._gains: dict[int, tuple[Array, Array]] = {}
 
-    def begin_epoch(self, gain: float) -> None:
+    def begin_epoch(self, change: Change) -> None:
         """The machine has changed: what was measured before tells less from now on, and nothing about its speed.
 
         A machine with half of the speed is most likely one with half of the cores: what was known for some number of
         agents then holds for half as many.
         """
         self._epoch += 1
+        before = len(self.windows) - change.windows
         self.windows = [
-            replace(window, index=self._nearest(self.prior.settings[window.index], math.exp(gain)))
-            for window in self.windows
-        ]
+            replace(window, index=self._nearest(self.prior.settings[window.index], math.exp(change.gain)))
+            for window in self.windows[:before]
+        ] + [replace(window, epoch=self._epoch) for window in self.windows[before:]]
         self._fits = []
+
+    def change(self) -> Change:
+        """The most likely moment of a sudden change of all settings together, at least two windows ago.
+
+        It has to explain them better than that one of them was disturbed.
+        """
+        fit = self._likeliest()
+        same = sum(window.epoch == self._epoch for window in self.windows)
+        best = Change(1, 0.0, -math.inf)
+        for count in range(2, min(STEP_WINDOWS, same - STEP_BEFORE) + 1):
+            evidence, gain = _step(fit, slice(-count, None))
+            disturbed = max(self.disturbance(ago) for ago in range(count))
+            if evidence - max(disturbed, 0.0) > best.evidence:
+                best = Change(count, gain, evidence - max(disturbed, 0.0))
+        return best
+
+    def disturbance(self, ago: int) -> float:
+        """Log odds that a window (0: the last) was disturbed, over that it was not."""
+        at = len(self.windows) - 1 - ago
+        return _step(self._likeliest(), slice(at, at + 1))[0]
+
+    def drop(self, ago: int) -> None:
+        """Forget a window that was disturbed."""
+        del self.windows[len(self.windows) - 1 - ago]
+        self._fits = []
+
+    def _likeliest(self) -> Fit:
+        return max(self._fitted(), key=lambda fit: fit.share)
 
     def add(self, index: int, time: float, value: float) -> None:
         """A window of log TPS ``value`` under the setting with this index; times are in windows."""
@@ -229,6 +270,17 @@ class Surrogate:
         wanted = math.log(setting.agents * factor)
         agents = min(self._agents, key=lambda number: abs(math.log(number) - wanted))
         return self.index[setting._replace(agents=agents)]
+
+
+def _step(fit: Fit, windows: slice) -> tuple[float, float]:
+    """Log odds that these windows share a step of unknown size, over that they do not, and its expected size.
+
+    It would add STEP² to the covariance between them: what that changes follows from the fit without it.
+    """
+    signal = float(fit.weights[windows].sum())
+    explained = 1 + STEP**2 * float(fit.inverse[windows, windows].sum())
+    evidence = 0.5 * (STEP**2 * signal**2 / explained - math.log(explained))
+    return evidence, STEP**2 * signal / explained
 
 
 def _explained(fit: Fit, with_windows: Array) -> Array:
