@@ -75,7 +75,7 @@ class Config:
     predictors: int = setting(1, "predictor threads (NP)", low=1, high=64)
     trainers: int = setting(1, "trainer threads (NT)", low=1, high=64)
     envs_per_agent: int | None = setting(
-        None, "environments of each agent (K); auto: 16 for ALE, 4 for others", low=1, high=1024
+        None, "environments of each agent (K); auto: 32 for ALE, 4 for others", low=1, high=1024
     )
     serial: bool = setting(False, "everything in one thread, the same bits for the same SEED")
 
@@ -119,6 +119,11 @@ class Config:
     )
     max_lag: int = setting(100, "experiences older than this many updates are thrown away; 0: none is", low=0)
     max_prediction_batch: int = setting(256, "observations of one prediction, at most", low=1)
+    stall_seconds: float = setting(
+        30.0,
+        "an agent that is silent for this long although it is its turn is replaced; ten times that to start",
+        above=0,
+    )
 
     # How long
     max_steps: int = setting(0, "stop after this many steps; 0: no limit", low=0)

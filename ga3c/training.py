@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ga3c.agents import AgentsKeepDying
-from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint, save_checkpoint
+from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
 from ga3c.config import Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
@@ -86,7 +86,7 @@ def probe(config: Config) -> EnvSpec:
 def resolve(config: Config, spec: EnvSpec) -> Config:
     """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
     atari = find_rom(config.game) is not None
-    envs = config.envs_per_agent or (16 if atari else 4)
+    envs = config.envs_per_agent or (32 if atari else 4)
     # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
     agents = config.agents or max(available_cores() + 1, -(-8 * available_cores() // envs))
     experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
@@ -285,8 +285,7 @@ class Training:
         """The checkpoint to go on from, refused where it is of something else."""
         if not self._config.resume:
             return {}, {}
-        path = newest_checkpoint(Path(self._config.resume))
-        arrays, state = load_checkpoint(path)
+        path, arrays, state = load_newest(Path(self._config.resume))
         if _same_game(state["game"]) != _same_game(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
         for name in ("network", "hidden", "normalize"):
