@@ -98,10 +98,15 @@ def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
     )
 
 
-def make_players(config: Config, run: int, agent: int) -> Iterator[Player]:
-    """The halves of one agent: two, or one where it has a single environment. Made one by one, since it takes time."""
+def half_sizes(config: Config) -> list[int]:
+    """Environments of each half of an agent: two halves, or one where there is a single environment."""
     envs = config.envs_per_agent or 1
-    counts = [envs - envs // 2, envs // 2] if envs > 1 else [1]
+    return [envs - envs // 2, envs // 2] if envs > 1 else [1]
+
+
+def make_players(config: Config, run: int, agent: int) -> Iterator[Player]:
+    """The halves of one agent, made one by one, since it takes time."""
+    counts = half_sizes(config)
     for half, count in enumerate(counts):
         yield Player(config, run=run, agent=agent, half=half, count=count, first_env=half * counts[0])
 

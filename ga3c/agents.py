@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
 
-from ga3c.agent import AgentTask, run_agent
+from ga3c.agent import AgentTask, half_sizes, run_agent
 from ga3c.config import Config
 from ga3c.exchange import Exchange
 from ga3c.stats import Stats
@@ -30,6 +30,9 @@ DEATHS_TOLERATED = 10
 DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
 BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
 BACKOFF_MOST = 4.0
+START_PATIENCE = 10.0  # times STALL_SECONDS, until all environments were made
+STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
+LOOK_MOST = 0.5  # seconds that count between two looks: the server itself may have been paused
 
 
 class AgentsKeepDying(RuntimeError):
@@ -41,6 +44,9 @@ class AgentProcess:
     process: SpawnProcess
     plays: bool = False
     leaving_since: float | None = None
+    messages: tuple[int, int] = (0, 0)  # heard of it and sent to it when it was last looked at
+    quiet: float = 0.0  # attended seconds since these changed while it was its turn
+    stalled: bool = False  # it was killed for its silence
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,10 @@ class Agents:
         self._log_queue = log_queue
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
+        self._halves = len(half_sizes(config))
+        self._looked = time.monotonic()
         self._deaths: deque[float] = deque()
+        self._stalls: deque[float] = deque()
         self._fruitless = 0  # deaths in a row of agents that had not played
         self._start_after = 0.0
         self._proven = 0  # the most that were wanted and all played
@@ -91,6 +100,7 @@ class Agents:
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""
         now = time.monotonic()
+        self._watch(now)
         self._reap(now)
         while len(self._staying()) < self._target and now >= self._start_after:
             try:
@@ -136,6 +146,7 @@ class Agents:
         self._most, self.refusal = self._proven, why
         self._fruitless = 0
         self._deaths.clear()
+        self._stalls.clear()
         log.warning("%s; the run goes on with %d", why, self._proven)
         return True
 
@@ -146,7 +157,7 @@ class Agents:
         staying = self._staying()
         for number in staying:
             agent = self._agents[number]
-            agent.plays = agent.plays or self._exchange.played(number) > 0
+            agent.plays = agent.plays or self._exchange.member(number).played > 0
         playing = sum(self._agents[number].plays for number in staying)
         return Crew(playing, len(staying) - playing, len(self._agents) - len(staying))
 
@@ -170,6 +181,21 @@ class Agents:
             raise
         self._agents[number] = AgentProcess(process)
 
+    def _watch(self, now: float) -> None:
+        """Kill agents that say nothing although it is their turn: stopped, or stuck in their environment."""
+        passed = min(now - self._looked, LOOK_MOST)
+        self._looked = now
+        for number in self._staying():
+            agent, member = self._agents[number], self._exchange.member(number)
+            messages = (member.heard, member.replies)
+            its_turn = member.waiting < self._halves
+            agent.quiet = agent.quiet + passed if its_turn and messages == agent.messages else 0.0
+            agent.messages = messages
+            starting = member.requests < self._halves
+            if agent.quiet > self._config.stall_seconds * (START_PATIENCE if starting else 1.0):
+                agent.stalled = True
+                agent.process.kill()
+
     def _reap(self, now: float) -> None:
         for number, agent in list(self._agents.items()):
             if agent.process.is_alive():
@@ -177,24 +203,30 @@ class Agents:
                     agent.process.kill()
                 continue
             del self._agents[number]
-            played = self._exchange.played(number)
+            played = self._exchange.member(number).played
             lost = self._exchange.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
                 self._fruitless = 0 if played else self._fruitless + 1
-                self._died(number, agent.process.exitcode, lost, now)
+                self._died(number, agent, lost, now)
 
-    def _died(self, number: int, code: int | None, lost: int, now: float) -> None:
-        end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-        self._deaths.append(now)
-        while now - self._deaths[0] > DEATHS_WINDOW:
-            self._deaths.popleft()
-        if self._fruitless > FRUITLESS_TOLERATED or len(self._deaths) > DEATHS_TOLERATED:
-            why = f"{len(self._deaths)} agents died within {DEATHS_WINDOW:.0f} s; the last, agent {number}, {end}"
+    def _died(self, number: int, agent: AgentProcess, lost: int, now: float) -> None:
+        if agent.stalled:
+            end = f"was silent for {agent.quiet:.0f} s, so it was killed"
+            recent, window = self._stalls, max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
+        else:
+            code = agent.process.exitcode
+            end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+            recent, window = self._deaths, DEATHS_WINDOW
+        recent.append(now)
+        while now - recent[0] > window:
+            recent.popleft()
+        if self._fruitless > FRUITLESS_TOLERATED or len(recent) > DEATHS_TOLERATED:
+            why = f"{len(recent)} agents died within {window:.0f} s; the last, agent {number}, {end}"
             if not self._give_up_more(why):
                 raise AgentsKeepDying(f"{why}. What it said is in log.txt")
             return
-        backoff = min(BACKOFF_SECONDS * 2 ** (len(self._deaths) - 1), BACKOFF_MOST)
+        backoff = min(BACKOFF_SECONDS * 2 ** (len(recent) - 1), BACKOFF_MOST)
         self._start_after = now + backoff
         log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
 

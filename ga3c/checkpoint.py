@@ -1,8 +1,13 @@
-"""Checkpoints: one safetensors file each, with everything else as JSON in its metadata. Written whole or not at all."""
+"""Checkpoints: one safetensors file each, with everything else as JSON in its metadata.
+
+Written whole or not at all; a disk may still damage one later, so each has a checksum, and the one before stands in.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,9 @@ from safetensors.numpy import save as to_bytes
 from ga3c.files import write_atomically
 from ga3c.settings import ConfigError
 
-FORMAT = 1
+log = logging.getLogger(__name__)
+
+FORMAT = 2
 
 
 class CheckpointError(ConfigError):
@@ -21,13 +28,18 @@ class CheckpointError(ConfigError):
 
 
 def save_checkpoint(directory: Path, arrays: dict[str, np.ndarray], state: dict[str, Any], keep: int) -> Path:
-    """Write the checkpoint of this update, then forget all but the newest ``keep``."""
+    """Write the checkpoint of this update, then forget all but the newest ``keep``.
+
+    One with more updates is damaged: the run went on from the one before it, and must not lose to it again.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{state['updates']:012d}.safetensors"
-    metadata = {"state": json.dumps({"format": FORMAT, **state})}
-    write_atomically(path, to_bytes(arrays, metadata))
-    for old in sorted(directory.glob("*.safetensors"))[:-keep]:
-        old.unlink(missing_ok=True)
+    text = json.dumps({"format": FORMAT, **state})
+    write_atomically(path, to_bytes(arrays, {"state": text, "sha256": _checksum(arrays, text)}))
+    paths = sorted(directory.glob("*.safetensors"))
+    here = paths.index(path) + 1
+    for other in paths[: max(here - keep, 0)] + paths[here:]:
+        other.unlink(missing_ok=True)
     return path
 
 
@@ -35,20 +47,44 @@ def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the state of one checkpoint file."""
     try:
         with safe_open(path, framework="numpy") as file:
-            state = json.loads(file.metadata()["state"])
+            metadata = file.metadata()
+            state = json.loads(metadata["state"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
     if state.get("format") != FORMAT:
         raise CheckpointError(f"{path} has the checkpoint format {state.get('format')}, not {FORMAT}")
+    if metadata.get("sha256") != _checksum(arrays, metadata["state"]):
+        raise CheckpointError(f"{path} is damaged: its content does not have its checksum")
     return arrays, state
 
 
-def newest_checkpoint(run: Path) -> Path:
-    """The newest checkpoint of a run directory."""
+def _checksum(arrays: dict[str, np.ndarray], state: str) -> str:
+    checksum = hashlib.sha256(state.encode())
+    for name in sorted(arrays):
+        checksum.update(name.encode())
+        checksum.update(np.ascontiguousarray(arrays[name]).data)
+    return checksum.hexdigest()
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """All checkpoints of a run directory, the newest first."""
     if not run.is_dir():
         raise CheckpointError(f"{run} is not a run directory")
-    paths = sorted((run / "checkpoints").glob("*.safetensors"))
+    paths = sorted((run / "checkpoints").glob("*.safetensors"), reverse=True)
     if not paths:
         raise CheckpointError(f"{run} has no checkpoint")
-    return paths[-1]
+    return paths
+
+
+def load_newest(run: Path) -> tuple[Path, dict[str, np.ndarray], dict[str, Any]]:
+    """The newest checkpoint of a run directory that can be read; those that cannot are told."""
+    paths = checkpoints_of(run)
+    for path in paths:
+        try:
+            return path, *load_checkpoint(path)
+        except CheckpointError as error:
+            if path == paths[-1]:
+                raise
+            log.warning("%s; the one before it is taken", error)
+    raise AssertionError("a run has at least one checkpoint")

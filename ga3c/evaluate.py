@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ga3c.agent import sample
 from ga3c.batches import Batches
-from ga3c.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint
+from ga3c.checkpoint import CheckpointError, load_checkpoint, load_newest
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, Games, make_games
 from ga3c.files import write_json
@@ -42,9 +42,11 @@ class Saved:
 
     @classmethod
     def load(cls, options: PolicyOptions) -> Saved:
-        given = options.checkpoint
-        path = Path(given).expanduser() if given else newest_checkpoint(Path(options.run).expanduser())
-        arrays, state = load_checkpoint(path)
+        if options.checkpoint:
+            path = Path(options.checkpoint).expanduser()
+            arrays, state = load_checkpoint(path)
+        else:
+            path, arrays, state = load_newest(Path(options.run).expanduser())
         try:
             config = Config.from_mapping(state["config"])
         except (KeyError, TypeError) as error:  # a setting that this version does not know

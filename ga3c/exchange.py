@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-import tempfile
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import zmq
 
@@ -24,6 +23,9 @@ from ga3c.queues import Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.wire import Header, Kind, Parts, Request, WireError
+
+if TYPE_CHECKING:
+    from ga3c.private import PrivateDirectory
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +39,19 @@ def identity(run: int, agent: int) -> bytes:
 
 
 @dataclass
-class StepCount:
-    """The steps of one agent: those that it played, and those that came in experiences."""
+class Member:
+    """What is counted of one agent: steps that it played and those that came in experiences, and its messages."""
 
     played: int = 0
     delivered: int = 0
+    heard: int = 0  # messages
+    requests: int = 0
+    replies: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that it waits for the answer of."""
+        return self.requests - self.replies
 
 
 class Exchange:
@@ -63,7 +73,7 @@ class Exchange:
         self._experiences = experiences
         self._stats = stats
         self._membership = threading.Lock()
-        self._steps: dict[int, StepCount] = {}  # of each agent that is admitted
+        self._members: dict[int, Member] = {}  # each agent that is admitted
         self._former: set[int] = set()  # agents that left: what still comes from them is late, not bad
         self._outgoing: deque[tuple[int, Parts]] = deque()
         self._bad = 0
@@ -73,7 +83,7 @@ class Exchange:
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._context = zmq.Context()
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: PrivateDirectory | None = None
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.LINGER, 0)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -83,8 +93,10 @@ class Exchange:
     def _bind(self) -> str:
         """An ipc socket in a directory of our own (mode 0700), or loopback TCP where there is no ipc."""
         if zmq.has("ipc"):
-            self._directory = tempfile.TemporaryDirectory(prefix="ga3c-", ignore_cleanup_errors=True)
-            endpoint = f"ipc://{Path(self._directory.name) / 'server'}"
+            from ga3c.private import PrivateDirectory  # which needs what only systems with ipc have
+
+            self._directory = PrivateDirectory()
+            endpoint = f"ipc://{self._directory.path / 'server'}"
             self._router.bind(endpoint)
             return endpoint
         port = self._router.bind_to_random_port("tcp://127.0.0.1")
@@ -94,18 +106,19 @@ class Exchange:
 
     def admit(self, agent: int) -> None:
         with self._membership:
-            self._steps[agent] = StepCount()
+            self._members[agent] = Member()
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
-            count = self._steps.pop(agent)
+            member = self._members.pop(agent)
             self._former.add(agent)
-            return count.played - count.delivered
+            return member.played - member.delivered
 
-    def played(self, agent: int) -> int:
+    def member(self, agent: int) -> Member:
+        """What is counted of it up to now."""
         with self._membership:
-            return self._steps[agent].played
+            return replace(self._members[agent])
 
     def send(self, messages: list[tuple[int, Parts]]) -> None:
         self._outgoing.extend(messages)
@@ -145,11 +158,14 @@ class Exchange:
         self._wake_in.close()
         self._wake_out.close()
         if self._directory is not None:
-            self._directory.cleanup()
+            self._directory.close()
 
     def _send_outgoing(self) -> None:
         while self._outgoing:
             agent, (head, _) = self._outgoing.popleft()
+            with self._membership:
+                if agent in self._members:
+                    self._members[agent].replies += 1
             try:
                 self._router.send_multipart([identity(self._run_id, agent), head], zmq.NOBLOCK)
             except zmq.ZMQError as error:
@@ -191,17 +207,20 @@ class Exchange:
         self, header: Header, head: bytes, body: memoryview, requests: list[Request], experiences: list[Experience]
     ) -> None:
         """Decode a message of this run and count its steps, unless its agent is gone."""
-        count = self._steps.get(header.agent)
-        if count is None:
+        member = self._members.get(header.agent)
+        if member is None:
             if header.agent not in self._former:
                 raise WireError(f"agent {header.agent} was not admitted")
-        elif header.kind == Kind.REQUEST:
+            return
+        member.heard += 1
+        if header.kind == Kind.REQUEST:
             request = wire.decode_request(header, head, body, self._spec)
-            count.played += request.played
+            member.requests += 1
+            member.played += request.played
             requests.append(request)
         elif header.kind == Kind.EXPERIENCE:
             experience = wire.decode_experience(header, head, body, self._spec)
-            count.delivered += experience.steps
+            member.delivered += experience.steps
             experiences.append(experience)
         elif header.kind == Kind.SCORES:
             self._stats.add_games(wire.decode_scores(head))

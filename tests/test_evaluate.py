@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ga3c.agent import sample
-from ga3c.checkpoint import newest_checkpoint, save_checkpoint
+from ga3c.checkpoint import checkpoints_of, save_checkpoint
 from ga3c.config import Config
 from ga3c.envs import make_games
 from ga3c.evaluate import Saved, evaluate, main
@@ -130,7 +130,7 @@ def test_out_holds_the_result(tmp_path, capsys):
 
 
 def test_a_given_checkpoint_is_used(tmp_path):
-    path = newest_checkpoint(Path(make_run(tmp_path)))
+    path = checkpoints_of(Path(make_run(tmp_path)))[0]
     assert evaluate(EvalOptions(checkpoint=str(path), episodes=1, device="cpu"))["checkpoint"] == str(path)
 
 

@@ -161,7 +161,7 @@ def test_what_an_agent_played_and_did_not_deliver_is_known_when_it_leaves(office
         [request(played=0), request(played=2), request(played=2), wire.encode_experience(RUN, 0, experience(steps=3))]
     )
     wait_until(lambda: len(office.experiences) == 1)
-    assert office.exchange.played(0) == 4
+    assert office.exchange.member(0).played == 4
     assert office.exchange.dismiss(0) == 1
     link.send([request(played=2)])  # late, not bad
     office.agent(1).send([request(agent=1)])

@@ -82,7 +82,7 @@ def test_resizes_while_it_runs(start):
     run.wait_until(lambda: run.stats.totals.updates > 5)
     run.server.resize(agents=3, predictors=4, trainers=4)
     run.wait_until(lambda: len(run.processes()) == 3)
-    run.wait_until(lambda: all(run.server._exchange.played(number) > 0 for number in run.processes()))
+    run.wait_until(lambda: all(run.server._exchange.member(number).played > 0 for number in run.processes()))
     assert run.server.setting == {"agents": 3, "predictors": 4, "trainers": 4}
     started = time.monotonic()
     run.server.resize(agents=1, predictors=1, trainers=1)
@@ -99,8 +99,71 @@ def test_a_killed_agent_is_replaced(start):
     os.kill(run.processes()[victim].pid, signal.SIGKILL)
     run.wait_until(lambda: victim not in run.processes() and len(run.processes()) == 2, seconds=5)
     newest = max(run.processes())
-    run.wait_until(lambda: run.server._exchange.played(newest) > 0)
+    run.wait_until(lambda: run.server._exchange.member(newest).played > 0)
     assert "killed by signal 9" in run.log_path.read_text()
+
+
+def test_a_stopped_agent_is_replaced_and_the_others_play_on(start):
+    run = start(stall_seconds=1.0)
+    run.wait_until(lambda: run.server.agents_playing == 2)
+    victim = next(iter(run.processes()))
+    os.kill(run.processes()[victim].pid, signal.SIGSTOP)
+    run.wait_until(lambda: victim not in run.processes() and len(run.processes()) == 2, seconds=8)
+    newest = max(run.processes())
+    run.wait_until(lambda: run.server._exchange.member(newest).played > 0)
+    assert f"agent {victim} was silent for 1 s" in run.log_path.read_text()
+
+
+def test_agents_that_wait_for_the_server_are_not_silent(start):
+    """A full training queue without a trainer holds all agents back for longer than STALL_SECONDS."""
+    run = start(train_queue=4, stall_seconds=1.0)
+    run.wait_until(lambda: run.stats.totals.updates > 5)
+    run.server.resize(trainers=0)
+    run.wait_until(lambda: run.server.experiences.full)
+    before = set(run.processes())
+    run.server.wait(2.5)
+    assert set(run.processes()) == before
+
+
+def test_a_server_that_was_paused_itself_blames_no_agent(start):
+    run = start(stall_seconds=1.0)
+    run.wait_until(lambda: run.server.agents_playing == 2)
+    before = set(run.processes())
+    for process in run.processes().values():
+        os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(2.5)  # nobody looks meanwhile, as if the whole machine stood still
+    for process in run.processes().values():
+        os.kill(process.pid, signal.SIGCONT)
+    run.server.wait(1.0)
+    assert set(run.processes()) == before
+
+
+def register_env(path, monkeypatch, body):
+    """An environment of two numbers whose ``step`` is this, importable by agents."""
+    (path / "odd_env.py").write_text(
+        "import gymnasium, time\n"
+        "import numpy as np\n"
+        "class Odd(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,))\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    steps = 0\n"
+        "    def reset(self, **_):\n"
+        "        return np.zeros(2, np.float32), {}\n"
+        "    def step(self, action):\n"
+        "        self.steps += 1\n"
+        f"        {body}\n"
+        "        return np.zeros(2, np.float32), 0.0, self.steps % 20 == 0, False, {}\n"
+        "gymnasium.register('Odd-v0', Odd)\n"
+    )
+    monkeypatch.syspath_prepend(str(path))
+
+
+def test_environments_that_all_hang_in_step_stop_the_run_with_the_cause(start, tmp_path, monkeypatch):
+    register_env(tmp_path, monkeypatch, "if self.steps == 50: time.sleep(3600)")
+    run = start(game="odd_env:Odd-v0", stall_seconds=1.0, agents=4)
+    with pytest.raises(RuntimeError, match=r"agents died .* was silent for"):
+        run.wait_until(lambda: False, seconds=60)
+    assert run.stats.totals.updates > 0  # it had played and trained before
 
 
 def test_an_agent_leaves_at_sigterm(start):
@@ -155,19 +218,8 @@ def test_a_thread_that_fails_stops_the_run_with_its_traceback(start, role, monke
 
 
 def test_what_an_agent_says_arrives_in_the_log(start, tmp_path, monkeypatch):
-    (tmp_path / "broken_env.py").write_text(
-        "import gymnasium\n"
-        "class Broken(gymnasium.Env):\n"
-        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,))\n"
-        "    action_space = gymnasium.spaces.Discrete(2)\n"
-        "    def reset(self, **_):\n"
-        "        return self.observation_space.sample(), {}\n"
-        "    def step(self, action):\n"
-        "        raise ValueError('the environment broke')\n"
-        "gymnasium.register('Broken-v0', Broken)\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    run = start(game="broken_env:Broken-v0")
+    register_env(tmp_path, monkeypatch, "raise ValueError('the environment broke')")
+    run = start(game="odd_env:Odd-v0")
     with pytest.raises(RuntimeError, match="agents died"):
         run.wait_until(lambda: False, seconds=60)
     run.server.stop()

@@ -16,7 +16,7 @@ from running import ROOT, finish, rows_of, run, start
 from waiting import wait_until
 
 import ga3c
-from ga3c.checkpoint import load_checkpoint, newest_checkpoint
+from ga3c.checkpoint import load_newest
 
 QUICK = [
     "GAME=CartPole-v1",
@@ -85,7 +85,7 @@ def test_a_signal_ends_the_run_cleanly_within_three_seconds(tmp_path, number):
     assert time.monotonic() - sent < 3.0
     assert code == 0, output
     assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
-    newest_checkpoint(tmp_path / "here")
+    load_newest(tmp_path / "here")
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 3)
 
 
@@ -127,7 +127,7 @@ def test_agents_die_with_a_server_that_is_killed(tmp_path):
 def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
     assert run(tmp_path, *QUICK, "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")[0] == 0
     first = summary_of(tmp_path / "here")
-    arrays, state = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    _, arrays, state = load_newest(tmp_path / "here")
     assert state["updates"] == first["updates"]
     code, output = run(tmp_path, "RESUME=here", "MAX_STEPS=4000")
     assert code == 0, output
@@ -139,7 +139,7 @@ def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
     assert second["seconds"] > first["seconds"]
     config = json.loads((tmp_path / "here" / "config.json").read_text())
     assert config["learning_rate"] == 0.002
-    after, _ = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    _, after, _ = load_newest(tmp_path / "here")
     assert not np.array_equal(arrays["weights"], after["weights"])
     episodes = (tmp_path / "here" / "episodes.csv").read_text().splitlines()
     assert [int(line.split(",")[2]) for line in episodes[1:]] == list(range(1, second["episodes"] + 1))
@@ -147,10 +147,10 @@ def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
 
 def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
     assert run(tmp_path, *QUICK, "SERIAL=1", "MAX_STEPS=500", "RUN=here")[0] == 0
-    before, state = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    _, before, state = load_newest(tmp_path / "here")
     # Nothing is left to do, so what is saved again is what was loaded.
     assert run(tmp_path, "RESUME=here", "RUN=there")[0] == 0
-    after, again = load_checkpoint(newest_checkpoint(tmp_path / "there"))
+    _, after, again = load_newest(tmp_path / "there")
     assert state["updates"] == again["updates"]
     for name in ("weights", "mean_square"):
         np.testing.assert_array_equal(before[name], after[name])
@@ -206,7 +206,7 @@ def test_a_failure_ends_with_code_1_a_summary_and_a_checkpoint(tmp_path):
     summary = summary_of(tmp_path / "here")
     assert summary["exit_reason"].startswith("failed")
     assert summary["bad_updates"] >= 5
-    arrays, _ = load_checkpoint(newest_checkpoint(tmp_path / "here"))
+    _, arrays, _ = load_newest(tmp_path / "here")
     assert np.isfinite(arrays["weights"]).all()  # the last good weights
 
 
