@@ -55,7 +55,7 @@ def default_grid(cores: int, quick: bool) -> list[Setting]:
         Setting(cores + 1, 64),
         Setting(cores + 1, 64, 2, 2),
         Setting(2 * cores, 32),
-        Setting(cores + 4, 16),
+        Setting(cores + 1, 16),
         Setting(8 * cores, 1),
         Setting(20 * cores, 1),
         Setting(20 * cores, 1, 1, 2),

@@ -87,10 +87,10 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
     """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
     atari = find_rom(config.game) is not None
     envs = config.envs_per_agent or (16 if atari else 4)
-    # More than cores, so that none idles while agents wait; still more where each has few environments to wait with.
-    # With three agents of 16 ALE games two cores did 79 % of what they can, with six 85 %. Fewer agents with more games
-    # each do 91 %, but take three times as long to start.
-    agents = config.agents or max(available_cores() + 4, -(-8 * available_cores() // envs))
+    # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
+    # Six agents of 16 ALE games use two cores better than three (85 against 79 % of what they can, 3x32 91 %), but take
+    # their first step after 12 s and more, and the tuner adds agents anyway.
+    agents = config.agents or max(available_cores() + 1, -(-8 * available_cores() // envs))
     experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
     return config.replace(
         agents=agents,
