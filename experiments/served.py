@@ -170,7 +170,7 @@ class Served:
             self.process.ask("begin")
             time.sleep(seconds)
             row, _ = self.process.ask("stop")
-            # Afterwards: single observations between the agents' batches take as much as a twelfth of the steps.
+            # Afterwards: single observations between the agents' batches cost 7 % of the steps.
             self.process.ask("begin")
             round_trips = self._probed(lambda: probe.ask_now_and_then(self.guest, PROBED_SHARE * seconds))
             _, forwards = self.process.ask("stop")

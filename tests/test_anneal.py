@@ -247,20 +247,26 @@ def test_goes_back_to_what_all_windows_say_is_better():
     assert verdicts[-1] in ("returned", "accepted")
 
 
-def test_a_slightly_worse_challenger_is_taken_while_it_is_hot():
-    def taken(temperature):
-        count = 0
-        for seed in range(40):
-            strategy = Anneal(dataclasses.replace(PLAN, seed=seed, start=Setting(8, 2, 2)))
-            strategy.propose()
-            strategy.observe(measured(Setting(8, 2, 2), 100.0, 0.0))
-            strategy._temperature = temperature
-            decision = strategy.observe(measured(strategy.propose(), 97.0, 0.0))
-            count += decision.verdict == "accepted"
-        return count
+def taken(temperature, tps, noise):
+    """How many of 40 strategies accept a challenger with this TPS, where the incumbent had 100, at a temperature."""
+    count = 0
+    for seed in range(40):
+        strategy = Anneal(dataclasses.replace(PLAN, seed=seed, start=Setting(8, 2, 2)))
+        strategy.propose()
+        strategy.observe(measured(Setting(8, 2, 2), 100.0, 0.0))
+        strategy._temperature = temperature
+        decision = strategy.observe(measured(strategy.propose(), tps, noise))
+        count += decision.verdict == "accepted"
+    return count
 
-    assert taken(0.025) > 2  # it cools before it decides
-    assert taken(0.0005) < taken(0.025)
+
+def test_a_slightly_worse_challenger_is_taken_while_it_is_hot():
+    assert taken(0.025, 97.0, 0.0) > 2  # it cools before it decides
+    assert taken(0.0005, 97.0, 0.0) < taken(0.025, 97.0, 0.0)
+
+
+def test_a_gain_has_to_be_sure_once_it_is_cold():
+    assert taken(0.0005, 101.0, 0.1) < taken(0.025, 101.0, 0.1) / 2
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.10])
@@ -270,8 +276,8 @@ def test_the_noise_is_learnt_from_the_parts_of_windows(noise):
     assert strategy._noise() == pytest.approx(noise, rel=0.5)
 
 
-@pytest.mark.parametrize("second", [0.5, 1.0, 2.0])
-def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second):
+def settled():
+    """A strategy that has found the best and is about to measure its incumbent, that setting, and the noise so far."""
     strategy = Anneal(PLAN)
     random = np.random.default_rng(0)
     for _ in range(40):
@@ -279,6 +285,12 @@ def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second)
         strategy.observe(measured(setting, smooth(setting), 0.02, random))
     while (setting := strategy.propose()) != strategy._incumbent or strategy._suspect:
         strategy.observe(measured(setting, smooth(setting), 0.02, random))
+    return strategy, setting, random
+
+
+@pytest.mark.parametrize("second", [0.5, 1.0, 2.0])
+def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second):
+    strategy, setting, random = settled()
     odd = strategy.observe(measured(setting, 0.5 * smooth(setting), 0.02, random))
     assert odd.verdict == "kept"
     assert "measured again at once" in odd.reason
@@ -288,13 +300,7 @@ def test_one_window_far_off_is_measured_again_and_only_two_mean_a_change(second)
 
 
 def test_a_disturbed_window_is_forgotten():
-    strategy = Anneal(PLAN)
-    random = np.random.default_rng(0)
-    for _ in range(40):
-        setting = strategy.propose()
-        strategy.observe(measured(setting, smooth(setting), 0.02, random))
-    while (setting := strategy.propose()) != strategy._incumbent:
-        strategy.observe(measured(setting, smooth(setting), 0.02, random))
+    strategy, setting, random = settled()
     expected = strategy._surprise(measured(setting, smooth(setting), 0.0))[1]
     strategy.observe(measured(setting, 0.5 * smooth(setting), 0.02, random))
     strategy.observe(measured(strategy.propose(), smooth(setting), 0.02, random))
@@ -312,21 +318,6 @@ def test_a_change_that_single_windows_hide_is_noticed():
         assert verdicts[:40].count("reopened") <= 1
         noticed += "reopened" in verdicts[40:52]
     assert noticed >= 7
-
-
-def test_a_gain_has_to_be_sure_once_it_is_cold():
-    def taken(temperature):
-        count = 0
-        for seed in range(40):
-            strategy = Anneal(dataclasses.replace(PLAN, seed=seed, start=Setting(8, 2, 2)))
-            strategy.propose()
-            strategy.observe(measured(Setting(8, 2, 2), 100.0, 0.0))
-            strategy._temperature = temperature
-            decision = strategy.observe(measured(strategy.propose(), 101.0, 0.1))
-            count += decision.verdict == "accepted"
-        return count
-
-    assert taken(0.0005) < taken(0.025) / 2
 
 
 def test_steps_that_were_too_old_are_a_reason_to_refuse():

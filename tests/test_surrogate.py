@@ -71,7 +71,8 @@ def test_after_a_change_old_windows_tell_less():
     assert belief.measured() == set()
 
 
-def measured_twice(values, noise=0.03):
+def belief_after(values, noise=0.03):
+    """After windows with these values, one after the other, all under the first setting."""
     belief = Surrogate(TWO)
     belief.set_noise(noise)
     for time, value in enumerate(values):
@@ -80,8 +81,8 @@ def measured_twice(values, noise=0.03):
 
 
 def test_the_evidence_of_a_change_by_hand():
-    """Independent windows around a known mean: the odds are those of two normal densities."""
-    belief = measured_twice([1.0] * 6 + [0.7] * 2)
+    """The odds are those of two normal densities, with and without what a step adds to the covariance."""
+    belief = belief_after([1.0] * 6 + [0.7] * 2)
     fit = max(belief._fitted(), key=lambda fit: fit.share)
     times = np.arange(8.0)
     together = drift_covariance(times[:, None], times[None, :]) + SPEED**2
@@ -97,7 +98,7 @@ def test_the_evidence_of_a_change_by_hand():
 
 
 def test_a_change_is_found_where_it_happened():
-    change = measured_twice([1.0] * 10 + [0.8] * 4).change()
+    change = belief_after([1.0] * 10 + [0.8] * 4).change()
     assert change.windows == 4
     assert change.gain == pytest.approx(-0.2, abs=0.03)
     assert change.evidence > 5
@@ -105,11 +106,11 @@ def test_a_change_is_found_where_it_happened():
 
 @pytest.mark.parametrize("values", [[1.0] * 12, [1.0] * 10 + [0.4, 1.0], [1.0 + 0.005 * n for n in range(30)]])
 def test_neither_one_disturbed_window_nor_a_drift_is_a_change(values):
-    assert measured_twice(values).change().evidence < 2
+    assert belief_after(values).change().evidence < 2
 
 
 def test_windows_since_a_change_belong_to_the_new_epoch():
-    belief = measured_twice([1.0] * 10 + [0.8] * 4)
+    belief = belief_after([1.0] * 10 + [0.8] * 4)
     belief.begin_epoch(belief.change())
     assert [window.epoch for window in belief.windows] == [0] * 10 + [1] * 4
     assert belief.expect(0, 14)[0] == pytest.approx(0.8, abs=0.03)

@@ -167,9 +167,9 @@ class Surrogate:
         best = Change(1, 0.0, -math.inf)
         for count in range(2, min(STEP_WINDOWS, same - STEP_BEFORE) + 1):
             evidence, gain = _step(fit, slice(-count, None))
-            disturbed = max(self.disturbance(ago) for ago in range(count))
-            if evidence - max(disturbed, 0.0) > best.evidence:
-                best = Change(count, gain, evidence - max(disturbed, 0.0))
+            evidence -= max(0.0, *(self.disturbance(ago) for ago in range(count)))
+            if evidence > best.evidence:
+                best = Change(count, gain, evidence)
         return best
 
     def disturbance(self, ago: int) -> float:
@@ -181,9 +181,6 @@ class Surrogate:
         """Forget a window that was disturbed."""
         del self.windows[len(self.windows) - 1 - ago]
         self._fits = []
-
-    def _likeliest(self) -> Fit:
-        return max(self._fitted(), key=lambda fit: fit.share)
 
     def add(self, index: int, time: float, value: float) -> None:
         """A window of log TPS ``value`` under the setting with this index; times are in windows."""
@@ -246,6 +243,9 @@ class Surrogate:
             self._fits = [replace(fit, share=math.exp(evidence - most) / total) for evidence, fit in tried]
             self._gains = {}
         return self._fits
+
+    def _likeliest(self) -> Fit:
+        return max(self._fitted(), key=lambda fit: fit.share)
 
     def _fit(self, scale: float) -> tuple[float, Fit]:
         """The log likelihood of the windows, but for a constant, and the fit."""
