@@ -1,91 +1,23 @@
-"""Replay: the same decisions row by row or an error with the row, other strategies, and what a reader gets to see."""
+"""Replay: the same decisions row by row or an error with the row, other strategies, and the command."""
 
-import io
-import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from PIL import Image
+from pages import assert_picture, assert_self_contained, parse
+from traces import Known, make_trace, plan_of, write
 
 from ga3c.__main__ import main
-from tuner.heat import COLUMNS_MOST, heat_of
 from tuner.page import make_page
 from tuner.plots import draw
 from tuner.replay import ReplayError, check_trace, replay_other
-from tuner.space import Setting, Space
-from tuner.story import Story, closing_sentence
+from tuner.space import Setting
+from tuner.story import Story
 from tuner.strategies import make_strategy
-from tuner.strategy import Decision, Measurement, Plan, System
+from tuner.strategy import Measurement
 from tuner.table import WIDTH, trial_table
-from tuner.trace import FILE, Trace, Trial, header_line, read_trace, trial_line
-
-WINDOW, SETTLING = 10.0, 2.0
-HOSTILE = '</script><img src=x onerror=alert(1)> & "quotes" \'n \x1b[31m'
-
-
-def true_tps(setting):
-    """Best at 6/2/2."""
-    agents, predictors, trainers = setting
-    return 12.0 - 0.3 * (agents - 6) ** 2 - 0.5 * (predictors - 2) ** 2 - 0.5 * (trainers - 2) ** 2
-
-
-def plan_of(strategy="paper", seed=3):
-    return Plan(strategy, Setting(1, 1, 1), Space(12, 4, 4), System(cores=4), seed, WINDOW, lag_limit=30.0)
-
-
-def measure(setting, random, problem=""):
-    if problem:
-        return Measurement(setting, (0.0,), 0.0, problem=problem)
-    tps = tuple(float(true_tps(setting) * (1 + 0.03 * random.normal())) for _ in range(4))
-    return Measurement(setting, tps, sum(tps) * 5, 0.5, (1.0, 2.0), 4.0 + setting.agents, 12.0)
-
-
-def make_trace(windows=30, *, plan=None, problems=None, seed=0):
-    """A run of a strategy on a made-up machine; ``problems`` are windows that fail, with their reasons."""
-    plan = plan or plan_of()
-    strategy, random, incumbent, trials = make_strategy(plan), np.random.default_rng(seed), plan.start, []
-    for number in range(1, windows + 1):
-        proposed = strategy.propose()
-        measurement = measure(proposed, random, (problems or {}).get(number, ""))
-        decision = strategy.observe(measurement)
-        ended = number * (WINDOW + SETTLING)
-        trial = Trial(
-            number, ended, SETTLING, WINDOW, incumbent, proposed, measurement, decision, strategy.random_state()
-        )
-        trials.append(trial)
-        incumbent = decision.incumbent
-    return Trace(plan, tuple(trials))
-
-
-def write(path, trace, end=""):
-    path.mkdir(parents=True, exist_ok=True)
-    text = header_line(trace.plan) + "".join(map(trial_line, trace.trials)) + end
-    (path / FILE).write_text(text, encoding="utf-8")
-    return path
-
-
-class Known:
-    """A landscape of what a trace measured; settings that it did not have a TPS that shows it."""
-
-    SIMULATED = 1.25
-
-    def __init__(self, trace):
-        self.measured = {}
-        for trial in trace.trials:
-            if not trial.measurement.problem:
-                self.measured.setdefault(trial.measurement.setting, []).append(trial.measurement.mean_tps)
-        self.settings = trace.plan.space.settings()
-
-    def tps(self, setting):
-        return float(np.mean(self.measured[setting])) if setting in self.measured else self.SIMULATED
-
-    def is_measured(self, setting):
-        return setting in self.measured
-
+from tuner.trace import FILE, Trace, Trial, header_line, read_trace
 
 # --- the check -------------------------------------------------------------------------------------------------------
 
@@ -179,209 +111,6 @@ def test_simulated_windows_are_marked_wherever_they_are_shown():
     assert page.text.count("~") == 2 * len(replayed.simulated) + 1  # TPS and PPS, and what ~ means
     plain = draw([Story("other", replayed.trace)], [None])
     assert draw([story], [None]) != plain
-
-
-# --- the words -------------------------------------------------------------------------------------------------------
-
-
-def test_the_table_has_a_line_for_each_trial_and_fits():
-    trace = make_trace(20, problems={4: "refused: " + "no memory " * 30})
-    lines = trial_table(Story("run", trace)).splitlines()
-    assert len(lines) == 21
-    assert max(map(len, lines)) <= WIDTH
-    assert re.match(r" +0\.2  1/1/1 +[\d.]+ +start +[\d.]+ TPS to compare with", lines[1])
-    assert "failed" in lines[4]
-    assert lines[4].endswith("…")
-
-
-def test_a_long_table_has_what_changed_and_a_count():
-    trace = make_trace(120)
-    lines = trial_table(Story("run", trace)).splitlines()
-    changes = sum(trial.decision.verdict in ("start", "accepted") for trial in trace.trials)
-    assert len(lines) == changes + 2
-    assert lines[-1] == f"and {120 - changes} trials that changed nothing: {120 - changes} refused"
-
-
-def test_a_reason_cannot_steer_the_terminal():
-    assert "\x1b" not in trial_table(Story("run", make_trace(5, problems={2: HOSTILE})))
-
-
-def test_the_closing_sentence_tells_start_end_and_gain():
-    start = Trial(
-        1, 12.0, 2.0, 10.0, Setting(1, 1, 1), Setting(1, 1, 1), Measurement(Setting(1, 1, 1), (4.0,), 80.0),
-        Decision("start", Setting(1, 1, 1), "first"),
-    )  # fmt: skip
-    better = replace(
-        start,
-        number=2,
-        proposed=Setting(4, 2, 1),
-        measurement=Measurement(Setting(4, 2, 1), (6.0,), 120.0),
-        decision=Decision("accepted", Setting(4, 2, 1), "more"),
-    )
-    again = replace(better, number=3, measurement=replace(better.measurement, tps=(5.0, 5.0)))
-    story = Story("pong", Trace(plan_of(), (start, better, again)))
-    assert closing_sentence(story) == "pong: 1/1/1 → 4/2/1, 4.00 → 5.50 TPS (+38 %) in 3 windows of 10 s."
-    one = Story("pong", Trace(plan_of(), (start,)))
-    assert closing_sentence(one) == "pong: stayed at 1/1/1, 4.00 TPS, over 1 window of 10 s."
-
-
-def test_without_training_no_gain_is_told():
-    trace = make_trace(1)
-    still = replace(trace.trials[0], measurement=replace(trace.trials[0].measurement, tps=(0.0, 0.0)))
-    moved = replace(still, number=2, decision=replace(still.decision, incumbent=Setting(2, 1, 1)))
-    story = Story("run", replace(trace, trials=(still, moved)))
-    assert story.gain is None
-    assert "no gain can be told" in closing_sentence(story)
-
-
-# --- the heat map ----------------------------------------------------------------------------------------------------
-
-
-def test_cells_are_means_of_measured_windows_with_their_number():
-    trace = make_trace(30)
-    known = Known(trace)
-    heat = heat_of(known)
-    assert len(heat.columns) <= COLUMNS_MOST
-    assert sum(cell.windows for cell in heat.cells) == 30
-    for setting, windows in known.measured.items():
-        (cell,) = [cell for cell in heat.cells if (cell.column, cell.row) == heat.place(setting)]
-        assert (cell.windows, cell.settings) == (len(windows), (setting,))
-        assert cell.tps == pytest.approx(np.mean(windows))
-    assert {cell.tps for cell in heat.cells if not cell.windows} == {Known.SIMULATED}
-
-
-def test_numbers_of_agents_share_a_column_only_where_none_was_measured():
-    trace = make_trace(40)
-    known = Known(replace(trace, plan=replace(trace.plan, space=Space(500, 4, 4))))
-    heat = heat_of(known)
-    assert len(heat.columns) == COLUMNS_MOST
-    measured = {setting.agents for setting in known.measured}
-    assert all((number, number) in heat.columns for number in measured)
-    assert heat.columns[-1][1] == 500
-
-
-# --- the page and the picture ----------------------------------------------------------------------------------------
-
-
-class Parsed(HTMLParser):
-    """What a browser would make of a page: elements, texts outside of scripts, and the data."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements, self.texts, self.scripts, self._inside = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag in ("script", "style"):
-            self._inside.append(tag)
-
-    def handle_endtag(self, tag):
-        if self._inside and tag == self._inside[-1]:
-            self._inside.pop()
-
-    def handle_data(self, data):
-        (self.scripts if self._inside else self.texts).append(data)
-
-    @property
-    def text(self):
-        return "".join(self.texts)
-
-    @property
-    def data(self):
-        return json.loads(next(script for script in self.scripts if script.startswith('{"unit"')))
-
-
-def parse(html):
-    page = Parsed()
-    page.feed(html)
-    page.close()
-    return page
-
-
-def assert_self_contained(html):
-    page = parse(html)
-    assert not re.search(r"https?://|url\((?!#)|@import|\bfetch\(|XMLHttpRequest|import\(", html)
-    for tag, attributes in page.elements:
-        assert tag not in ("link", "img", "iframe", "object", "embed", "base")
-        assert not {"src", "href", "srcset", "action"} & set(attributes)
-        assert not [name for name in attributes if name.startswith("on")]
-
-
-def assert_picture(content):
-    image = Image.open(io.BytesIO(content))
-    assert image.format == "PNG"
-    assert image.width == 1200
-    assert 800 < image.height < 4000
-    assert len(set(np.asarray(image.convert("L")).ravel())) > 20  # something is drawn
-
-
-def test_the_page_needs_nothing_else_and_says_what_it_shows():
-    trace = make_trace(30)
-    html = make_page([Story("pong-1", trace)], [heat_of(Known(trace))])
-    assert_self_contained(html)
-    page = parse(html)
-    for words in (
-        "Tuner: pong-1",
-        "Best setting found",
-        "agents",
-        "predictors",
-        "trainers",
-        "model updates per second",
-    ):
-        assert words in page.text
-    assert page.text.count("TPS, not above") == sum(trial.decision.verdict == "refused" for trial in trace.trials)
-    assert len(page.data["runs"][0]["trials"]) == 30
-    assert page.data["runs"][0]["heat"]["final"]
-    assert page.elements.count(("tr", {"class": "accepted"})) == Story("", trace).count("accepted")
-
-
-def test_the_page_shows_a_hostile_text_as_text():
-    trace = make_trace(6, problems={3: HOSTILE})
-    hostile = replace(trace.trials[4], decision=replace(trace.trials[4].decision, verdict=HOSTILE))
-    trace = replace(trace, trials=(*trace.trials[:4], hostile), plan=replace(trace.plan, strategy=HOSTILE))
-    html = make_page([Story(HOSTILE, trace, notes=(HOSTILE,))], [heat_of(Known(trace))])
-    assert_self_contained(html)
-    page = parse(html)
-    assert page.text.count(HOSTILE) == 6  # title, heading, note, strategy, reason and verdict
-    assert page.data["runs"][0]["trials"][2]["reason"] == HOSTILE
-    assert sum(tag == "script" for tag, _ in page.elements) == 2
-    assert_picture(draw([Story("$" + HOSTILE, trace, notes=("$\\frac{",))], [None]))
-
-
-@pytest.mark.parametrize("windows", [0, 1, 2, 1000])
-def test_runs_of_any_length_can_be_shown(windows):
-    trace = make_trace(windows)
-    story, heat = Story("run", trace), heat_of(Known(trace)) if windows else None
-    assert_picture(draw([story], [heat]))
-    html = make_page([story], [heat])
-    assert_self_contained(html)
-    assert len(html) < 1_000_000
-    assert len(parse(html).data["runs"][0]["trials"]) == windows
-
-
-def test_windows_without_training_or_sense_can_be_shown():
-    trace = make_trace(4, problems={2: "the server refused"})
-    still = replace(trace.trials[2], measurement=replace(trace.trials[2].measurement, tps=(0.0,) * 4, pps=0.0))
-    odd = replace(
-        trace.trials[3], measurement=replace(trace.trials[3].measurement, tps=(float("nan"),), training_queue=())
-    )
-    story = Story("run", replace(trace, trials=(*trace.trials[:2], still, odd)))
-    assert_picture(draw([story], [None]))
-    page = parse(make_page([story], [None]))  # NaN is no JSON: a browser would refuse all of it
-    assert [trial["tps"] is None for trial in page.data["runs"][0]["trials"]] == [False, True, False, True]
-    assert page.data["runs"][0]["trials"][2]["tps"] == 0
-
-
-def test_several_runs_share_a_page_and_a_picture():
-    traces = [make_trace(20 + 5 * seed, plan=plan_of(seed=seed)) for seed in range(3)]
-    stories = [Story(f"run-{index}", trace) for index, trace in enumerate(traces)]
-    heats = [heat_of(Known(trace)) for trace in traces]
-    html = make_page(stories, heats)
-    assert_self_contained(html)
-    page = parse(html)
-    assert [run["name"] for run in page.data["runs"]] == ["run-0", "run-1", "run-2"]
-    assert "all 30 windows" in page.text
-    assert_picture(draw(stories, heats))
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
