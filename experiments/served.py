@@ -238,7 +238,7 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         started = time.perf_counter()
-        link.send([wire.encode_request(header, observations, played=0)])
+        link.send([wire.encode_request(header, 0, bytes(1), observations)])
         _receive(link)
         trips.append(time.perf_counter() - started)
         # Not in step with anything that the server does.

@@ -79,7 +79,7 @@ def forward_stage(learner: Learner, count: int) -> Callable[[], Any]:
 def predict_stage(learner: Learner, count: int) -> Callable[[], Any]:
     """All that a predictor does for this many requests of one observation: batch, forward, replies."""
     observations = make_observations(learner.model.network.spec, count)
-    requests = [Request(agent, 0, 1, observations[agent : agent + 1]) for agent in range(count)]
+    requests = [Request(agent, 0, 0, b"\1", observations[agent : agent + 1]) for agent in range(count)]
     return partial(learner.predictor(0).predict, requests)
 
 
@@ -107,7 +107,7 @@ def message_stages(spec: EnvSpec, counts: tuple[int, ...], t_max: int) -> Stages
     header, answer = Header(Kind.REQUEST, 1, 1).pack(), Header(Kind.REPLY, 1, 1)
 
     def request(observations: np.ndarray, policies: np.ndarray, values: np.ndarray) -> None:
-        head, body = wire.encode_request(header, observations, len(observations))
+        head, body = wire.encode_request(header, 0, b"\1" * len(observations), observations)
         wire.decode_request(wire.read_header(head), head, body, spec)
         head, _ = wire.encode_reply(answer, policies, values)
         wire.decode_reply(wire.read_header(head), head)

@@ -39,7 +39,7 @@ class Player:
     """
 
     def __init__(self, config: Config, *, run: int, agent: int, half: int, count: int, first_env: int) -> None:
-        self._run, self._agent, self._half = run, agent, half
+        self._run, self._agent, self._half, self._first_env = run, agent, half, first_env
         self._random = np.random.default_rng([config.seed, agent, half])
         self._games = make_games(config, count)
         self._rollout = Rollout(
@@ -57,7 +57,7 @@ class Player:
 
     def begin(self) -> list[Parts]:
         self._observations = self._games.reset(int(self._random.integers(2**30)))
-        return [self._request(played=0)]
+        return [self._request(real=bytes(len(self._observations)))]
 
     def play(self, reply: Reply) -> list[Parts]:
         """Finish what the values complete, act on the policies, and ask for the next prediction."""
@@ -71,19 +71,17 @@ class Player:
         self._observations = played.observations
         if played.finished:
             messages.append(wire.encode_scores(self._header(Kind.SCORES), played.finished))
-        messages.append(self._request(sum(played.real.tolist())))
+        messages.append(self._request(played.real.tobytes()))
         return messages
 
-    def close(self) -> int:
-        """End the environments; returns the steps that are in no experience and so are lost."""
+    def close(self) -> None:
         self._games.close()
-        return self._rollout.unfinished
 
     def _header(self, kind: Kind) -> Header:
         return Header(kind, self._run, self._agent, self._half)
 
-    def _request(self, played: int) -> Parts:
-        return wire.encode_request(self._request_header, self._observations, played)
+    def _request(self, real: bytes) -> Parts:
+        return wire.encode_request(self._request_header, self._first_env, real, self._observations)
 
 
 def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -168,7 +168,7 @@ class Agents:
     def _start(self) -> None:
         number = self._stats.totals.agents_started
         self._stats.add(agents_started=1)
-        self._exchange.admit(number)
+        self._exchange.admit(number, self._config.envs_per_agent or 1)
         task = AgentTask(self._config, self._exchange.endpoint, self._run_id, number)
         process = self._spawn.Process(
             target=run_agent, args=(task, self._log_queue), name=f"agent-{number}", daemon=True

@@ -19,6 +19,7 @@ import zmq
 
 from ga3c import wire
 from ga3c.envs import EnvSpec
+from ga3c.ledger import LedgerError
 from ga3c.queues import Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
@@ -40,10 +41,9 @@ def identity(run: int, agent: int) -> bytes:
 
 @dataclass
 class Member:
-    """What is counted of one agent: steps that it played and those that came in experiences, and its messages."""
+    """What is counted of one agent: the steps that it played, and its messages."""
 
     played: int = 0
-    delivered: int = 0
     heard: int = 0  # messages
     requests: int = 0
     replies: int = 0
@@ -104,16 +104,17 @@ class Exchange:
 
     # Called by any thread.
 
-    def admit(self, agent: int) -> None:
+    def admit(self, agent: int, envs: int) -> None:
         with self._membership:
             self._members[agent] = Member()
+            self._stats.ledger.open(agent, envs)
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
-            member = self._members.pop(agent)
+            del self._members[agent]
             self._former.add(agent)
-            return member.played - member.delivered
+            return self._stats.ledger.leave(agent)
 
     def member(self, agent: int) -> Member:
         """What is counted of it up to now."""
@@ -184,7 +185,7 @@ class Exchange:
                 break
             try:
                 self._sort(parts, requests, experiences)
-            except WireError as error:
+            except (WireError, LedgerError) as error:
                 self._count_bad(error)
         # Experiences first: a predictor that these requests wake up then sees how full the training queue is.
         if experiences:
@@ -215,19 +216,20 @@ class Exchange:
         member.heard += 1
         if header.kind == Kind.REQUEST:
             request = wire.decode_request(header, head, body, self._spec)
+            self._stats.ledger.play(header.agent, request.first_env, request.real)
             member.requests += 1
             member.played += request.played
             requests.append(request)
         elif header.kind == Kind.EXPERIENCE:
             experience = wire.decode_experience(header, head, body, self._spec)
-            member.delivered += experience.steps
+            self._stats.ledger.deliver(experience)
             experiences.append(experience)
         elif header.kind == Kind.SCORES:
             self._stats.add_games(wire.decode_scores(head))
         else:
             raise WireError(f"an agent does not send {header.kind.name}")
 
-    def _count_bad(self, error: WireError) -> None:
+    def _count_bad(self, error: ValueError) -> None:
         self._stats.add(bad_messages=1)
         self._bad += 1
         now = time.monotonic()

@@ -31,6 +31,7 @@ class SerialServer:
 
     def start(self) -> None:
         for agent in range(self.setting["agents"]):
+            self._stats.ledger.open(agent, self._config.envs_per_agent or 1)
             self._players += make_players(self._config, run=0, agent=agent)
         for player in self._players:
             self._receive(player.begin())
@@ -56,9 +57,12 @@ class SerialServer:
 
     def stop(self) -> None:
         for player in self._players:
-            self._stats.add(lost_steps=player.close())
-        self._stats.add(lost_steps=sum(experience.steps for experience in self._experiences.drain()))
+            player.close()
         self._players = []
+        for agent in range(self.setting["agents"]):
+            self._stats.add(lost_steps=self._stats.ledger.leave(agent))
+        self._stats.lose(self._experiences.drain())
+        self._stats.close_ledger()
 
     def _reached_limit(self) -> bool:
         limit = self._config.max_steps
@@ -69,9 +73,12 @@ class SerialServer:
             header = wire.read_header(head)
             if header.kind == Kind.REQUEST:
                 request = wire.decode_request(header, head, body, self._spec)
+                self._stats.ledger.play(header.agent, request.first_env, request.real)
                 self._stats.add(steps=request.played)
                 self._requests.append(request)
             elif header.kind == Kind.EXPERIENCE:
-                self._experiences.put([wire.decode_experience(header, head, body, self._spec)])
+                experience = wire.decode_experience(header, head, body, self._spec)
+                self._stats.ledger.deliver(experience)
+                self._experiences.put([experience])
             elif header.kind == Kind.SCORES:
                 self._stats.add_games(wire.decode_scores(head))

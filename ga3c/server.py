@@ -143,7 +143,7 @@ class Server:
         """Let someone ask for predictions from outside: how long they take is best seen from there."""
         number = self._stats.totals.agents_started
         self._stats.add(agents_started=1)
-        self._exchange.admit(number)
+        self._exchange.admit(number, wire.MAX_ENVS)
         return Guest(self._exchange.endpoint, self._run_id, number)
 
     def start_agents(self) -> None:
@@ -184,7 +184,7 @@ class Server:
             self._something.clear()
 
     def stop(self) -> None:
-        """End agents, threads and sockets. What waits in the training queue is counted as lost."""
+        """End agents, threads and sockets. What waits in the training queue is counted as lost, and nothing else is."""
         self.requests.close()
         self._agents.stop(STOP_SECONDS)
         self._exchange.close()
@@ -195,7 +195,8 @@ class Server:
                 worker.join(2.0)
             if worker.is_alive():
                 log.warning("%s did not end in time", worker.name)
-        self._stats.add(lost_steps=sum(experience.steps for experience in self.experiences.drain()))
+        self._stats.lose(self.experiences.drain())
+        self._stats.close_ledger()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error

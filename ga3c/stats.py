@@ -6,6 +6,7 @@ and a snapshot changes nothing, so that everyone who looks (the log, the tuner) 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -14,6 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ga3c.envs import Finished
+from ga3c.ledger import Ledger
+from ga3c.rollout import Experience
+
+log = logging.getLogger(__name__)
 
 SCORES_KEPT = 100  # whole games in the rolling score
 
@@ -33,6 +38,7 @@ class Totals:
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
     lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, or of a bad update
+    unaccounted_steps: int = 0  # that neither were trained on nor counted as thrown away, or more than once: none
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
     agents_started: int = 0  # each gets a number, and with it seeds, that no other agent of the run had
@@ -73,6 +79,7 @@ class Stats:
     """The counters of a run, shared by all its threads."""
 
     totals: Totals = field(default_factory=Totals)
+    ledger: Ledger = field(default_factory=Ledger)
     scores: deque[float] = field(default_factory=lambda: deque(maxlen=SCORES_KEPT))
     lag_max_ever: int = 0
 
@@ -87,6 +94,24 @@ class Stats:
         with self._lock:
             for name, amount in amounts.items():
                 setattr(self.totals, name, getattr(self.totals, name) + amount)
+
+    def lose(self, experiences: list[Experience]) -> None:
+        """Count what is thrown away."""
+        self.ledger.settle(experiences)
+        self.add(lost_steps=sum(experience.steps for experience in experiences))
+
+    def close_ledger(self) -> None:
+        """Nothing plays or trains any more, so every step must have ended, once."""
+        gaps = self.ledger.gaps()
+        unaccounted = sum(gap.end - gap.first_step for gap in gaps) + self.ledger.overlapping
+        self.add(unaccounted_steps=unaccounted)
+        if unaccounted:
+            log.error(
+                "%d steps are unaccounted for: %d ended twice; did not end: %s",
+                unaccounted,
+                self.ledger.overlapping,
+                ", ".join(map(str, gaps[:5])),
+            )
 
     def add_lags(self, lags: list[int]) -> None:
         with self._lock:
@@ -199,6 +224,7 @@ def window_row(
         "held": per("looks_held", "looks"),
         "stale_steps": after.totals["stale_steps"],
         "lost_steps": after.totals["lost_steps"],
+        "unaccounted_steps": after.totals["unaccounted_steps"],
         "bad_updates": after.totals["bad_updates"],
         "bad_messages": after.totals["bad_messages"],
     }

@@ -74,6 +74,18 @@ class Trainer:
         experiences = self._drop_stale(experiences)
         if not experiences:
             return
+        try:
+            trained = self._update(experiences)
+        except Exception:
+            self._stats.lose(experiences)
+            raise
+        if trained:
+            self._stats.ledger.settle(experiences)
+        else:
+            self._stats.lose(experiences)
+
+    def _update(self, experiences: list[Experience]) -> bool:
+        """False where loss or gradient was not finite, and so was not applied."""
         batch = self._batches.training(experiences)
         steps = self._stats.totals.steps
         config = self._config
@@ -101,9 +113,9 @@ class Trainer:
             [*(part.detach() for part in parts[0]), torch.linalg.vector_norm(gradient)]
         ).tolist()
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._stats.add(bad_updates=1, lost_steps=len(batch.returns))
+            self._stats.add(bad_updates=1)
             self._bad_updates.bad(total, norm)
-            return
+            return False
         self._bad_updates.good()
         if config.grad_clip and norm > config.grad_clip:
             gradient = gradient * (config.grad_clip / norm)
@@ -119,6 +131,7 @@ class Trainer:
             entropy=entropy,
             gradient_norm=norm,
         )
+        return True
 
     def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
         if not self._config.max_lag:
@@ -126,6 +139,7 @@ class Trainer:
         oldest = self._model.version.number - self._config.max_lag
         fresh = [experience for experience in experiences if experience.version >= oldest]
         if len(fresh) < len(experiences):
-            stale = sum(experience.steps for experience in experiences if experience.version < oldest)
-            self._stats.add(stale_steps=stale)
+            stale = [experience for experience in experiences if experience.version < oldest]
+            self._stats.ledger.settle(stale)
+            self._stats.add(stale_steps=sum(experience.steps for experience in stale))
         return fresh

@@ -257,6 +257,7 @@ class Training:
             "lag_max": self._stats.lag_max_ever,
             "stale_steps": totals.stale_steps,
             "lost_steps": totals.lost_steps,
+            "unaccounted_steps": totals.unaccounted_steps,
             "bad_updates": totals.bad_updates,
             "bad_messages": totals.bad_messages,
             "run": str(self._directory.path),

@@ -6,11 +6,13 @@ observation that the last step reached is sent along.
 
 | kind | from | head after the header | body |
 |---|---|---|---|
-| REQUEST | agent | observations, steps played to reach them | observations (n, stack, *frame) |
+| REQUEST | agent | observations, first environment; real (n) u1 | observations (n, stack, *frame) |
 | REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
 | EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
+
+``real`` says of each environment whether a step was played to reach its observation, or only a reset.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from ga3c.envs import EnvSpec, Finished
 from ga3c.rollout import Experience
 
 MAGIC = b"GA3C"
-LAYOUT = 1  # raised when a layout changes, so that an agent of another version is refused
+LAYOUT = 2  # raised when a layout changes, so that an agent of another version is refused
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
 EXPERIENCE = struct.Struct("<IQII")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
-MAX_ENVS = 4096  # observations of one request
+MAX_ENVS = 4096  # of one agent
 MAX_STEPS = 4096  # steps of one experience
 
 Parts = tuple[bytes, bytes | memoryview]
@@ -68,12 +70,17 @@ class Header(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Observations that wait for a prediction, and how many steps were played to reach them."""
+    """Observations that wait for a prediction, and whether a step was played to reach each."""
 
     agent: int
     half: int
-    played: int
+    first_env: int
+    real: bytes  # of each observation: 1 after a step, 0 after a reset
     observations: np.ndarray
+
+    @property
+    def played(self) -> int:
+        return self.real.count(1)
 
 
 class Reply(NamedTuple):
@@ -107,19 +114,23 @@ def _expect(name: str, length: int, wanted: int) -> None:
         raise WireError(f"{name} of {length} bytes where {wanted} belong")
 
 
-def encode_request(header: bytes, observations: np.ndarray, played: int) -> Parts:
+def encode_request(header: bytes, first_env: int, real: bytes, observations: np.ndarray) -> Parts:
     """The header comes packed, since it is the same for all requests of a player."""
-    return header + REQUEST.pack(len(observations), played), np.ascontiguousarray(observations).data.cast("B")
+    return header + REQUEST.pack(len(observations), first_env) + real, np.ascontiguousarray(observations).data.cast("B")
 
 
 def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Request:
-    count, played = _fields(head, REQUEST)
-    _expect("a head", len(head), HEADER.size + REQUEST.size)
-    if not 1 <= count <= MAX_ENVS or played > count:
-        raise WireError(f"a request of {count} observations after {played} steps")
+    count, first_env = _fields(head, REQUEST)
+    if not 1 <= count <= MAX_ENVS or first_env >= MAX_ENVS:
+        raise WireError(f"a request of {count} observations from environment {first_env} on")
+    start = HEADER.size + REQUEST.size
+    _expect("a head", len(head), start + count)
+    real = bytes(head[start:])
+    if real.count(0) + real.count(1) != count:
+        raise WireError("a step is real or not, nothing else")
     _expect("observations", len(body), count * spec.stack * spec.frame_bytes)
     observations = np.frombuffer(body, spec.dtype).reshape(count, *spec.observation)
-    return Request(header.agent, header.half, played, observations)
+    return Request(header.agent, header.half, first_env, real, observations)
 
 
 def encode_reply(header: Header, policies: np.ndarray, values: np.ndarray) -> Parts:

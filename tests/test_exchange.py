@@ -18,6 +18,7 @@ from ga3c.stats import Stats
 from ga3c.wire import Header, Kind
 
 RUN = 0x1234
+ENVS = 2  # of an agent
 SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
 
 
@@ -36,7 +37,7 @@ class Office:
 
     def agent(self, number, run=RUN, admit=True, patience=5.0):
         if admit:
-            self.exchange.admit(number)
+            self.exchange.admit(number, ENVS)
         link = AgentLink(self.exchange.endpoint, run, number, patience=patience)
         self.links.append(link)
         return link
@@ -56,28 +57,31 @@ def office():
     office.close()
 
 
-def request(agent=0, run=RUN, half=0, played=0, count=2):
-    observations = np.arange(3 * count, dtype=np.float32).reshape(count, 1, 3)
-    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), observations, played)
+def request(agent=0, run=RUN, half=0, real=b"\0\0", first_env=0):
+    observations = np.arange(3 * len(real), dtype=np.float32).reshape(len(real), 1, 3)
+    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), first_env, real, observations)
 
 
-def experience(agent=0, steps=3, first_step=0):
+PLAYED = request(real=b"\1\1")
+
+
+def experience(agent=0, steps=1, first_step=0, env=0):
     frames = np.ones((steps, 3), dtype=np.float32)
     return Experience(
-        agent, 0, first_step, 7, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
+        agent, env, first_step, 7, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
     )
 
 
 def test_requests_experiences_and_scores_arrive_where_they_belong(office):
     link = office.agent(0)
-    link.send([request(played=2), wire.encode_experience(RUN, 1, experience())])
+    link.send([PLAYED, wire.encode_experience(RUN, 1, experience())])
     link.send([wire.encode_scores(Header(Kind.SCORES, RUN, 0), (Finished(-21.0, 800),))])
     wait_until(lambda: office.stats.totals.episodes == 1)
     (got,) = office.requests.drain()
     assert (got.agent, got.half, got.played) == (0, 0, 2)
     np.testing.assert_array_equal(got.observations.ravel(), np.arange(6))
     (trained,) = office.experiences.drain()
-    assert (trained.steps, trained.version) == (3, 7)
+    assert (trained.steps, trained.version) == (1, 7)
     assert office.stats.totals.steps == 2
     assert list(office.stats.scores) == [-21.0]
 
@@ -127,7 +131,7 @@ def test_strangers_are_counted_and_dropped(office):
 
 
 def test_garbage_is_counted_and_the_rest_still_arrives(office):
-    office.exchange.admit(0)
+    office.exchange.admit(0, ENVS)
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.IDENTITY, identity(RUN, 0))
         dealer.setsockopt(zmq.LINGER, 0)
@@ -157,17 +161,32 @@ def test_bad_messages_are_logged_at_a_bounded_rate(office, caplog):
 
 def test_what_an_agent_played_and_did_not_deliver_is_known_when_it_leaves(office):
     link = office.agent(0)
-    link.send(
-        [request(played=0), request(played=2), request(played=2), wire.encode_experience(RUN, 0, experience(steps=3))]
-    )
+    link.send([request(), PLAYED, PLAYED, wire.encode_experience(RUN, 0, experience(steps=1))])
     wait_until(lambda: len(office.experiences) == 1)
     assert office.exchange.member(0).played == 4
-    assert office.exchange.dismiss(0) == 1
-    link.send([request(played=2)])  # late, not bad
+    assert office.exchange.dismiss(0) == 3
+    link.send([PLAYED])  # late, not bad
     office.agent(1).send([request(agent=1)])
     wait_until(lambda: len(office.requests) == 4)
     assert bad_messages(office) == 0
     assert office.stats.totals.steps == 4
+
+
+def test_steps_that_do_not_follow_those_before_them_are_bad_messages(office):
+    link = office.agent(0)
+    link.send([PLAYED, PLAYED, PLAYED, wire.encode_experience(RUN, 0, experience(steps=2))])
+    for wrong in (
+        experience(steps=2),  # the same once more
+        experience(first_step=3),  # one left out
+        experience(first_step=2, steps=2),  # more than was played
+        experience(env=ENVS),
+    ):
+        link.send([wire.encode_experience(RUN, 0, wrong)])
+    link.send([request(real=b"\1\1", first_env=1)])  # of an environment that the agent does not have
+    link.send([wire.encode_experience(RUN, 0, experience(first_step=2))])
+    wait_until(lambda: len(office.experiences) == 2)
+    assert bad_messages(office) == 5
+    assert office.stats.totals.steps == 6
 
 
 def test_the_socket_lies_in_a_private_directory_that_goes_with_it():

@@ -43,7 +43,7 @@ def make_experience(spec, steps=3):
 def message(kind, spec):
     """A good message of this kind."""
     if kind == Kind.REQUEST:
-        return wire.encode_request(header(kind).pack(), some(spec, 2, spec.stack), 1)
+        return wire.encode_request(header(kind).pack(), 4, b"\0\1", some(spec, 2, spec.stack))
     if kind == Kind.REPLY:
         policies = np.full((2, spec.actions), 1 / spec.actions, dtype=np.float32)
         return wire.encode_reply(header(kind), policies, np.array([0.5, -3.0], dtype=np.float32))
@@ -106,18 +106,19 @@ def test_header_round_trip(kind):
 @pytest.mark.parametrize("spec", SPECS)
 def test_request_round_trip(spec):
     observations = some(spec, 2, spec.stack)
-    head, body = wire.encode_request(header(Kind.REQUEST).pack(), observations, played=1)
+    head, body = wire.encode_request(header(Kind.REQUEST).pack(), 4, b"\0\1", observations)
     # As bytes, and as the views of a socket's buffers.
     for view in (bytes, memoryview):
         request = decode(Kind.REQUEST, view(head), view(bytes(body)), spec)
-        assert (request.agent, request.half, request.played) == (AGENT, HALF, 1)
+        assert (request.agent, request.half, request.first_env) == (AGENT, HALF, 4)
+        assert (request.real, request.played) == (b"\0\1", 1)
         assert request.observations.dtype == spec.dtype
         np.testing.assert_array_equal(request.observations, observations)
 
 
 def test_request_of_observations_that_do_not_lie_in_one_piece():
     observations = some(IMAGES, 4, IMAGES.stack)[::2]
-    head, body = wire.encode_request(header(Kind.REQUEST).pack(), observations, 0)
+    head, body = wire.encode_request(header(Kind.REQUEST).pack(), 0, bytes(2), observations)
     np.testing.assert_array_equal(decode(Kind.REQUEST, head, body, IMAGES).observations, observations)
 
 
@@ -227,14 +228,20 @@ def test_kind_zero_and_the_next_unused_one_are_refused():
 
 def test_a_request_has_one_to_max_envs_observations():
     for count in (0, 1, wire.MAX_ENVS, wire.MAX_ENVS + 1):
-        head = header(Kind.REQUEST).pack() + wire.REQUEST.pack(count, 0)
+        head = header(Kind.REQUEST).pack() + wire.REQUEST.pack(count, 0) + bytes(count)
         assert refused(Kind.REQUEST, head, bytes(count), BYTES) == (count in (0, wire.MAX_ENVS + 1)), count
 
 
-def test_a_request_cannot_have_played_more_steps_than_it_has_environments():
+def test_a_step_of_a_request_is_real_or_not_and_nothing_else():
     head, body = message(Kind.REQUEST, IMAGES)
-    assert not refused(Kind.REQUEST, changed(head, wire.REQUEST, 2, 2), body, IMAGES)
-    assert refused(Kind.REQUEST, changed(head, wire.REQUEST, 2, 3), body, IMAGES)
+    assert not refused(Kind.REQUEST, head[:-1] + b"\1", body, IMAGES)
+    assert refused(Kind.REQUEST, head[:-1] + b"\2", body, IMAGES)
+
+
+def test_the_environments_of_a_request_are_among_max_envs():
+    head, body = message(Kind.REQUEST, IMAGES)
+    assert not refused(Kind.REQUEST, changed(head, wire.REQUEST, 2, wire.MAX_ENVS - 1), body, IMAGES)
+    assert refused(Kind.REQUEST, changed(head, wire.REQUEST, 2, wire.MAX_ENVS), body, IMAGES)
 
 
 def test_an_experience_has_one_to_max_steps_steps():
@@ -276,7 +283,7 @@ def test_observations_of_another_game_are_refused():
 @pytest.mark.parametrize(("envs", "steps"), [(1, 1), (1, 1024), (1024, 5)])
 def test_no_message_is_larger_than_the_limit_on_messages(spec, envs, steps):
     limit = wire.largest_message(spec, envs, steps)
-    request = wire.encode_request(header(Kind.REQUEST).pack(), some(spec, envs, spec.stack), 0)
+    request = wire.encode_request(header(Kind.REQUEST).pack(), 0, bytes(envs), some(spec, envs, spec.stack))
     experience = wire.encode_experience(RUN, HALF, make_experience(spec, steps))
     scores = wire.encode_scores(header(Kind.SCORES), (Finished(0.0, 1),) * envs)
     assert max(len(part) for parts in (request, experience, scores) for part in parts) <= limit
