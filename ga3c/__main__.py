@@ -7,7 +7,15 @@ import traceback
 from collections.abc import Callable
 
 from ga3c.config import Config
-from ga3c.options import BenchOptions, CalibrateOptions, EvalOptions, PlayOptions, ReplayOptions, SimulateOptions
+from ga3c.options import (
+    BenchOptions,
+    CalibrateOptions,
+    EvalOptions,
+    PlayOptions,
+    ReplayOptions,
+    SimulateOptions,
+    SoakOptions,
+)
 from ga3c.settings import ConfigError, nearest, settings_table
 
 USAGE = """\
@@ -22,6 +30,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh simulate                       the tuner's strategies beside each other on simulated machines
   ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
   ./run.sh bench QUICK=1 OUT=bench.json   how much of what this machine can give is used, and where the rest goes
+  ./run.sh soak MINUTES=60                a run whose agents are killed all the time: does anything grow or get lost?
   ./run.sh test                           format, lint, types and tests
   ./run.sh help                           this page
 
@@ -74,6 +83,12 @@ def bench(words: list[str]) -> int:
     return main(words)
 
 
+def soak(words: list[str]) -> int:
+    from experiments.soak import main
+
+    return main(words)
+
+
 def show_help(words: list[str]) -> int:
     print(USAGE)
     for title, options in (
@@ -84,6 +99,7 @@ def show_help(words: list[str]) -> int:
         ("simulate", SimulateOptions),
         ("calibrate", CalibrateOptions),
         ("bench", BenchOptions),
+        ("soak", SoakOptions),
     ):
         print(f"Settings of {title}:\n")
         rows = settings_table(options)
@@ -103,6 +119,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": simulate,
     "calibrate": calibrate,
     "bench": bench,
+    "soak": soak,
     "help": show_help,
     "--help": show_help,
     "-h": show_help,

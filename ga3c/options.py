@@ -132,3 +132,21 @@ class BenchOptions:
             raise ConfigError(f"OUT={self.out} is the name of the picture: name the JSON file, as bench.json")
         if self.out and Path(self.out).expanduser().is_dir():
             raise ConfigError(f"OUT={self.out} is a directory: name a file, as {self.out.rstrip('/')}/bench.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoakOptions:
+    minutes: float = setting(60.0, "how long", above=0)
+    game: str = setting(Config.game, "an ALE game or a Gymnasium id")
+    envs_per_agent: int = setting(4, "environments of each agent", low=1, high=1024)
+    kill: float = setting(10.0, "seconds between two agents that are killed", above=0)
+    window: float = setting(
+        6.0, "seconds that the tuner measures each setting; with settling it takes some ten", above=0
+    )
+    seed: int = setting(0, "of the run, and of who is killed", low=0, high=2**31 - 1)
+    also: str = setting("", "further settings of the run, with blanks between")
+    out: str = setting("", "JSON file for the result, and a picture beside it")
+
+    def __post_init__(self) -> None:
+        check(self)
+        require_directory("OUT", self.out)
