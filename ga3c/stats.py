@@ -32,7 +32,7 @@ class Totals:
     experiences: int = 0  # trained on
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
-    lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, or of a bad update
+    lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, of a bad update, or killed
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
     agents_started: int = 0  # each gets a number, and with it seeds, that no other agent of the run had
@@ -46,6 +46,11 @@ class Totals:
     looks_held: int = 0  # that found agents held back by a full training queue
     prediction_queue: int = 0
     training_queue: int = 0
+
+    @property
+    def under_way(self) -> int:
+        """Steps that were played and neither trained on nor thrown away."""
+        return self.steps - self.samples - self.stale_steps - self.lost_steps
 
 
 @dataclass(frozen=True)
