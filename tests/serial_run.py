@@ -1,17 +1,24 @@
 """Serial servers in tests: what they work on, and what there is to compare of them."""
 
+from functools import cache
+
 import numpy as np
 
 from ga3c.checkpoint import load_newest, save_checkpoint
 from ga3c.config import Config
-from ga3c.envs import make_games
 from ga3c.learner import Learner
 from ga3c.serial import SerialServer
 from ga3c.stats import Stats
+from ga3c.training import probe
 
 CARTPOLE = {"game": "CartPole-v1", "agents": 2, "envs_per_agent": 3, "min_batch": 20, "hidden": 16, "t_max": 5}
 PONG = {"game": "Pong", "agents": 1, "envs_per_agent": 2, "min_batch": 10, "t_max": 3}
 TIMES = ("predictor_busy", "trainer_busy")
+
+
+@cache
+def spec_of(game):
+    return probe(Config(game=game))
 
 
 class SerialRun:
@@ -19,17 +26,16 @@ class SerialRun:
 
     def __init__(self, resume=None, **settings):
         self.config = Config(**{"serial": True, "device": "cpu", **settings})
-        games = make_games(self.config, 1)
-        games.close()
+        spec = spec_of(self.config.game)
         self.stats = Stats()
-        self.learner = Learner(self.config, games.spec, self.stats)
+        self.learner = Learner(self.config, spec, self.stats)
         saved = None
         if resume is not None:
             _, arrays, state = load_newest(resume)
             self.stats.load(state["stats"])
             self.learner.model.load(state["updates"], arrays)
             saved = state["play"]
-        self.server = SerialServer(self.config, games.spec, self.learner, self.stats, saved)
+        self.server = SerialServer(self.config, spec, self.learner, self.stats, saved)
         self.rounds = 0
         for _ in self.server.starting:
             pass

@@ -1,6 +1,7 @@
 """Exact resume: however often a serial run is stopped, it ends with the same bits; a parallel one goes on with all."""
 
 import signal
+import threading
 import time
 
 import gymnasium
@@ -12,48 +13,50 @@ from serial_run import CARTPOLE, PONG, SerialRun, comparable, differences
 from waiting import wait_until
 
 import ga3c
-from ga3c import episodes
+from ga3c import episodes, serial
 from ga3c.checkpoint import checkpoints_of, load_newest
 from ga3c.config import Config
+from ga3c.envs import make_games
 from ga3c.stats import Totals
 from ga3c.trainer import Trainer
+from ga3c.training import run_training
 
 CATCH = {"game": "catch:Catch-v0", "agents": 1, "envs_per_agent": 3, "min_batch": 12, "t_max": 5, "hidden": 16}
 ONE = {**CARTPOLE, "agents": 1, "envs_per_agent": 1, "min_batch": 7}
-BREAKOUT = {**PONG, "game": "Breakout", "envs_per_agent": 3, "episodic_life": True, "sticky": 0.25, "hidden": 16}
+BREAKOUT = {**PONG, "game": "Breakout", "episodic_life": True, "sticky": 0.25, "hidden": 16}
 
 
 def under_way(run):
-    """What there is between two rounds: episodes that just ended, half-built and waiting experiences."""
+    """What there is between two rounds: episodes that just ended or go on, half-built and waiting experiences."""
     state = run.server.state()
-    players = state["players"]
-    return {
-        "ended": any(episode["over"] for player in players for episode in player["episodes"]),
-        "middle": any(len(episode["actions"]) for player in players for episode in player["episodes"]),
-        "half-built": any(track["actions"] for player in players for track in player["tracks"]),
+    episodes = [episode for player in state["players"] for episode in player["episodes"]]
+    there = {
+        "ended": any(episode["over"] for episode in episodes),
+        "middle": any(len(episode["actions"]) and not episode["over"] for episode in episodes),
+        "half-built": any(track["actions"] for player in state["players"] for track in player["tracks"]),
         "waiting": bool(state["experiences"]),
     }
+    return [what for what, is_there in there.items() if is_there]
 
 
 @pytest.mark.parametrize(
     ("settings", "rounds"),
-    [(CARTPOLE, 120), (ONE, 120), (CATCH, 60), (PONG, 30), (BREAKOUT, 260)],
+    [(CARTPOLE, 120), (ONE, 120), (CATCH, 60), (PONG, 30), (BREAKOUT, 150)],
     ids=["CartPole", "one environment", "Catch", "Pong", "Breakout with lives and sticky actions"],
 )
 def test_a_run_that_was_stopped_ends_with_the_same_bits(settings, rounds, tmp_path):
     whole = SerialRun(seed=5, **settings)
-    seen, stops = {}, {0, 1, rounds // 2, rounds - 1}
-    while whole.rounds < rounds - 2:
-        for what, there in under_way(whole.play(rounds=whole.rounds + 1)).items():
-            if there and not seen.get(what):
-                stops |= {whole.rounds, whole.rounds + 1}  # also one round later, when an environment has just reset
-            seen[what] = seen.get(what) or there
-    whole.play(rounds=rounds).server.stop()
-    assert all(seen.values()) or settings is PONG
+    first = {}  # the first round after which there was each of them
+    while whole.rounds < rounds:
+        for what in under_way(whole.play(rounds=whole.rounds + 1)):
+            first.setdefault(what, whole.rounds)
+    whole.server.stop()
+    assert first.keys() == {"middle", "half-built", "waiting"} | ({"ended"} if whole.stats.totals.episodes else set())
     assert whole.stats.totals.updates > 3
 
     stopped = SerialRun(seed=5, **settings)
-    for stop in sorted(stops):
+    reset = first.get("ended", 0) + 1
+    for stop in sorted({*first.values(), reset, rounds // 2}):
         stopped.play(rounds=stop).save(tmp_path)
         stopped = SerialRun(resume=tmp_path, seed=5, **settings)
         stopped.rounds = stop
@@ -216,18 +219,32 @@ def test_maximum_ctrl_c_and_kill_leave_no_trace_in_a_serial_run(tmp_path):
     assert summary["lost_steps"] == 0
 
 
-def test_ctrl_c_while_a_serial_run_makes_its_environments(tmp_path):
-    process = start(tmp_path, "GAME=Pong", "SERIAL=1", "AGENTS=1", "ENVS_PER_AGENT=64", "HIDDEN=16", "RUN=here")
-    path = tmp_path / "here"
-    wait_until(lambda: (path / "log.txt").exists() and "the run is in" in (path / "log.txt").read_text(), 60)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    code, output = finish(process, 20)
-    assert time.monotonic() - sent < 5.0
-    assert code == 0, output
+def test_a_serial_run_hears_ctrl_c_while_it_makes_its_environments(tmp_path, monkeypatch):
+    def slow_games(config, count):
+        made.append(time.sleep(0.03))
+        if len(made) == 2:
+            interrupted.set()
+        return make_games(config, count)
+
+    def run_interrupted(**settings):
+        made.clear()
+        interrupted.clear()
+        summary = run_training(Config.from_mapping({**settings, "run": str(path)}), interrupted)
+        assert summary["exit_reason"] == "interrupted"
+        assert 2 <= len(made) < 10
+
+    path, made, interrupted = tmp_path / "here", [], threading.Event()
+    monkeypatch.setattr(serial, "make_games", slow_games)
+    run_interrupted(**{**SERIAL, "envs_per_agent": 30})
     # Nothing was played, so a resumed run begins as one that was never stopped.
     assert load_newest(path)[2]["play"] is None
     assert totals_of(path) == Totals()
+    monkeypatch.undo()
+    resume(path, max_steps=600)
+    before = checkpoint(path)
+    monkeypatch.setattr(serial, "make_games", slow_games)
+    run_interrupted(resume=str(path), max_steps=0)
+    assert differences(before, checkpoint(path)) == []
 
 
 def test_with_other_players_what_was_under_way_is_lost_and_counted(tmp_path):
