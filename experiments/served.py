@@ -19,9 +19,9 @@ import numpy as np
 
 from experiments.processes import Orders, Process, ProcessFailed, end_all, memory
 from ga3c import wire
-from ga3c.agent import NICENESS, Player
+from ga3c.agent import NICENESS, Half, Player
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.envs import EnvSpec, Games, make_games
 from ga3c.exchange import AgentLink
 from ga3c.logs import RunLog
 from ga3c.server import Guest, Server
@@ -211,7 +211,7 @@ def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     links: dict[Guest, AgentLink] = {}
-    players: dict[tuple[Guest, int], Player] = {}
+    games: dict[tuple[Guest, int], Games] = {}
     while (order := orders.next())[0] != "end":
         guest: Guest = order[1]
         if guest not in links:
@@ -221,10 +221,9 @@ def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
                 case ("now and then", _, seconds):
                     orders.answer(_now_and_then(links[guest], guest, spec, seconds))
                 case ("play", _, envs, seconds):
-                    if (guest, envs) not in players:
-                        player = Player(config, run=guest.run, agent=guest.agent, half=0, count=envs, first_env=0)
-                        players[guest, envs] = player
-                    orders.answer(_play(links[guest], players[guest, envs], seconds))
+                    if (guest, envs) not in games:
+                        games[guest, envs] = make_games(config, envs)
+                    orders.answer(_play(links[guest], guest, config, games[guest, envs], seconds))
         except TimeoutError as error:
             links.pop(guest).close()  # a late reply must not be taken for that of a later request
             orders.fail(str(error))
@@ -247,10 +246,11 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
     return trips[1:]  # the first may have had to connect
 
 
-def _play(link: AgentLink, player: Player, seconds: float) -> list[float]:
+def _play(link: AgentLink, guest: Guest, config: Config, games: Games, seconds: float) -> list[float]:
     """What an agent does, but its experiences go nowhere: nothing is trained."""
     trips = []
-    messages = player.begin()
+    player = Player(config, games, run=guest.run, agent=guest.agent, half=Half(0, games.count, 0))
+    messages = player.begin(games.reset(config.seed))
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         started = time.perf_counter()

@@ -10,16 +10,16 @@ import os
 import signal
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from types import FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ga3c import wire
 from ga3c.config import Config
-from ga3c.envs import make_games
+from ga3c.envs import Playable, make_games, make_seed
 from ga3c.exchange import AgentLink
 from ga3c.rollout import Rollout
 from ga3c.wire import Header, Kind, Parts, Reply
@@ -31,33 +31,42 @@ PATIENCE = 1.0  # seconds without a message after which an agent looks whether i
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
+class Half(NamedTuple):
+    """Environments of an agent that play in step: one half plays while the other waits."""
+
+    number: int
+    envs: int
+    first_env: int  # its number within the agent
+
+
 class Player:
-    """Environments that play in step: half of an agent, so that one half plays while the other waits.
+    """Plays the environments of one half of an agent.
 
     It knows nothing of sockets: ``begin`` and ``play`` give the messages to send, the last of which is the request
     whose reply ``play`` takes next.
     """
 
-    def __init__(self, config: Config, *, run: int, agent: int, half: int, count: int, first_env: int) -> None:
-        self._run, self._agent, self._half, self._first_env = run, agent, half, first_env
-        self._random = np.random.default_rng([config.seed, agent, half])
-        self._games = make_games(config, count)
+    def __init__(self, config: Config, games: Playable, *, run: int, agent: int, half: Half) -> None:
+        self._run, self._agent, self._half, self._first_env = run, agent, half.number, half.first_env
+        self._random = np.random.default_rng([config.seed, agent, half.number])
+        self._games = games
         self._rollout = Rollout(
-            self._games.spec,
-            count,
+            games.spec,
+            half.envs,
             t_max=config.t_max,
             discount=config.discount,
             reward_clip=config.reward_clip,
             agent=agent,
-            first_env=first_env,
+            first_env=half.first_env,
             stagger=True,
         )
         self._observations = np.empty(0)
         self._request_header = self._header(Kind.REQUEST).pack()
 
-    def begin(self) -> list[Parts]:
-        self._observations = self._games.reset(int(self._random.integers(2**30)))
-        return [self._request(real=bytes(len(self._observations)))]
+    def begin(self, observations: np.ndarray) -> list[Parts]:
+        """Ask for the first prediction: of what the environments show."""
+        self._observations = observations
+        return [self._request(real=bytes(len(observations)))]
 
     def play(self, reply: Reply) -> list[Parts]:
         """Finish what the values complete, act on the policies, and ask for the next prediction."""
@@ -76,6 +85,15 @@ class Player:
 
     def close(self) -> None:
         self._games.close()
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, but for the environments."""
+        return {"random": self._random.bit_generator.state, "tracks": self._rollout.state()}
+
+    def load(self, state: dict[str, Any], cut: list[int]) -> None:
+        """Go on from there, with these environments' episodes cut short."""
+        self._random.bit_generator.state = state["random"]
+        self._rollout.load(state["tracks"], cut)
 
     def _header(self, kind: Kind) -> Header:
         return Header(kind, self._run, self._agent, self._half)
@@ -96,17 +114,11 @@ def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
     )
 
 
-def half_sizes(config: Config) -> list[int]:
-    """Environments of each half of an agent: two halves, or one where there is a single environment."""
+def halves(config: Config) -> list[Half]:
+    """The halves of an agent: two, or one where there is a single environment."""
     envs = config.envs_per_agent or 1
-    return [envs - envs // 2, envs // 2] if envs > 1 else [1]
-
-
-def make_players(config: Config, run: int, agent: int) -> Iterator[Player]:
-    """The halves of one agent, made one by one, since it takes time."""
-    counts = half_sizes(config)
-    for half, count in enumerate(counts):
-        yield Player(config, run=run, agent=agent, half=half, count=count, first_env=half * counts[0])
+    first = envs - envs // 2
+    return [Half(0, first, 0), Half(1, envs - first, first)] if envs > 1 else [Half(0, 1, 0)]
 
 
 @dataclass(frozen=True)
@@ -135,9 +147,10 @@ def _serve(task: AgentTask) -> None:
     link = AgentLink(task.endpoint, task.run, task.agent, patience=PATIENCE)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    for player in make_players(task.config, task.run, task.agent):
-        players.append(player)
-        link.send(player.begin())
+    for half in halves(task.config):
+        games = make_games(task.config, half.envs)
+        players.append(Player(task.config, games, run=task.run, agent=task.agent, half=half))
+        link.send(players[-1].begin(games.reset(make_seed(task.config.seed, task.agent, half.number))))
     while True:
         head = link.receive()
         if head is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
 
-from ga3c.agent import AgentTask, half_sizes, run_agent
+from ga3c.agent import AgentTask, halves, run_agent
 from ga3c.config import Config
 from ga3c.exchange import Exchange
 from ga3c.stats import Stats
@@ -83,7 +83,7 @@ class Agents:
         self._log_queue = log_queue
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
-        self._halves = len(half_sizes(config))
+        self._halves = len(halves(config))
         self._looked = time.monotonic()
         self._deaths: deque[float] = deque()
         self._stalls: deque[float] = deque()

@@ -1,5 +1,7 @@
 """Checkpoints: one safetensors file each, with everything else as JSON in its metadata.
 
+Arrays may also stand anywhere within that state: they are stored beside the others, and JSON has their names.
+
 Written whole or not at all; a disk may still damage one later, so each has a checksum, and the one before stands in.
 """
 
@@ -20,7 +22,9 @@ from ga3c.settings import ConfigError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3  # 2 had no play of a serial run, and is read as one without
+READABLE = (2, 3)
+ARRAY = "@array"  # the one key of what stands for an array in JSON
 
 
 class CheckpointError(ConfigError):
@@ -34,7 +38,8 @@ def save_checkpoint(directory: Path, arrays: dict[str, np.ndarray], state: dict[
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{state['updates']:012d}.safetensors"
-    text = json.dumps({"format": FORMAT, **state})
+    arrays = dict(arrays)
+    text = json.dumps({"format": FORMAT, **_take_apart(state, "state", arrays)})
     write_atomically(path, to_bytes(arrays, {"state": text, "sha256": _checksum(arrays, text)}))
     paths = sorted(directory.glob("*.safetensors"))
     here = paths.index(path) + 1
@@ -52,11 +57,34 @@ def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
-    if state.get("format") != FORMAT:
+    if state.get("format") not in READABLE:
         raise CheckpointError(f"{path} has the checkpoint format {state.get('format')}, not {FORMAT}")
     if metadata.get("sha256") != _checksum(arrays, metadata["state"]):
         raise CheckpointError(f"{path} is damaged: its content does not have its checksum")
-    return arrays, state
+    return arrays, _put_together(state, arrays)
+
+
+def _take_apart(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The value with its arrays moved to ``arrays``, and their names in their places."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {ARRAY: name}
+    if isinstance(value, dict):
+        return {key: _take_apart(item, f"{name}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_take_apart(item, f"{name}/{place}", arrays) for place, item in enumerate(value)]
+    return value
+
+
+def _put_together(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """What ``_take_apart`` was given; its arrays are taken from ``arrays``."""
+    if isinstance(value, dict):
+        if value.keys() == {ARRAY}:
+            return arrays.pop(value[ARRAY])
+        return {key: _put_together(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_together(item, arrays) for item in value]
+    return value
 
 
 def _checksum(arrays: dict[str, np.ndarray], state: str) -> str:

@@ -77,7 +77,7 @@ class Config:
     envs_per_agent: int | None = setting(
         None, "environments of each agent (K); auto: 16 for ALE, 4 for others", low=1, high=1024
     )
-    serial: bool = setting(False, "everything in one thread, the same bits for the same SEED")
+    serial: bool = setting(False, "everything in one thread, the same bits for the same SEED, also across RESUME")
 
     # The tuner of the three numbers
     tuner: str = setting(

@@ -71,15 +71,20 @@ class Played(NamedTuple):
     finished: tuple[Finished, ...]
 
 
-class Games(Protocol):
-    """K environments that are stepped together."""
+class Playable(Protocol):
+    """K environments that are stepped together, once they have begun."""
 
     spec: EnvSpec
     count: int
 
-    def reset(self, seed: int) -> np.ndarray: ...
     def step(self, actions: np.ndarray) -> Played: ...
     def close(self) -> None: ...
+
+
+class Games(Playable, Protocol):
+    """K environments that begin together."""
+
+    def reset(self, seed: int) -> np.ndarray: ...
 
 
 def make_games(config: Config, count: int) -> Games:
@@ -88,6 +93,11 @@ def make_games(config: Config, count: int) -> Games:
     if rom is not None:
         return AtariGames(config, rom, count)
     return GymGames(config, count)
+
+
+def make_seed(*numbers: int) -> int:
+    """A seed for each sequence of numbers. ALE takes 31 bits, and environments in step have seeds in a row: so 30."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 2
 
 
 def find_rom(game: str) -> str | None:

@@ -75,6 +75,16 @@ class Ledger:
         with self._lock:
             self._accounts[agent] = [Account() for _ in range(envs)]
 
+    def state(self, agent: int) -> list[list[int]]:
+        """The accounts of an agent whose steps end in the order in which they were played, for ``load``."""
+        with self._lock:
+            assert not any(account.beyond for account in self._accounts[agent])
+            return [[account.played, account.delivered, account.settled] for account in self._accounts[agent]]
+
+    def load(self, agent: int, state: list[list[int]]) -> None:
+        with self._lock:
+            self._accounts[agent] = [Account(played, delivered, settled) for played, delivered, settled in state]
+
     def play(self, agent: int, first_env: int, real: bytes) -> None:
         """Count a step of each environment from this one on where it was real."""
         with self._lock:

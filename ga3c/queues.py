@@ -68,6 +68,12 @@ class Queue(Generic[Item]):
             self._closed = True
             self._changed.notify_all()
 
+    @property
+    def waiting(self) -> list[Item]:
+        """Everything that waits, and goes on waiting; for a checkpoint."""
+        with self._changed:
+            return list(self._items)
+
     def drain(self) -> list[Item]:
         """Everything that still waits; for the count of what a stop throws away."""
         with self._changed:

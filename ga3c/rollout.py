@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,24 @@ class Track:
     def complete(self) -> bool:
         steps = len(self._actions)
         return steps >= self.limit or (self.over and steps > 0)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "limit": self.limit,
+            "over": self.over,
+            "terminated": self.terminated,
+            "version": self._version,
+            "next_step": self._next_step,
+            "frames": self._frames[: self._history + len(self)].copy(),
+            "actions": list(self._actions),
+            "rewards": list(self._rewards),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.limit, self.over, self.terminated = state["limit"], state["over"], state["terminated"]
+        self._version, self._next_step = state["version"], state["next_step"]
+        self._frames[: len(state["frames"])] = state["frames"]
+        self._actions, self._rewards = list(state["actions"]), list(state["rewards"])
 
     def take(self, agent: int, value: float, discount: float) -> Experience:
         """The experience, with this value of the observation that its last step reached."""
@@ -161,3 +180,13 @@ class Rollout:
     def unfinished(self) -> int:
         """Steps that are in no experience yet: lost if the agent leaves now."""
         return sum(map(len, self._tracks))
+
+    def state(self) -> list[dict[str, Any]]:
+        return [track.state() for track in self._tracks]
+
+    def load(self, states: list[dict[str, Any]], cut: list[int]) -> None:
+        """Go on from there; episodes that were ``cut`` get the value of the last observation, as truncated ones do."""
+        for track, state in zip(self._tracks, states, strict=True):
+            track.load(state)
+        for env in cut:
+            self._tracks[env].over, self._tracks[env].terminated = True, False

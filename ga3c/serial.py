@@ -1,68 +1,145 @@
-"""The serial mode: the same players, predictor and trainer in one thread, so that a seed decides every bit."""
+"""The serial mode: the same players, predictor and trainer in one thread, so that a seed decides every bit.
+
+Between two rounds all that decides what follows can be saved, so a stop leaves no trace in what a resumed run does.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from ga3c import wire
-from ga3c.agent import Player, make_players
+from ga3c.agent import Player, halves
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.envs import EnvSpec, make_games
+from ga3c.episodes import RepeatableGames
 from ga3c.learner import Learner
 from ga3c.queues import Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.wire import Kind, Parts, Request
 
+log = logging.getLogger(__name__)
+
+
+class Seat(NamedTuple):
+    """A player and its environments."""
+
+    player: Player
+    games: RepeatableGames
+
 
 class SerialServer:
     """Plays and trains in rounds: all players act once, then all full batches are trained."""
 
-    def __init__(self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats) -> None:
+    def __init__(
+        self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats, saved: dict[str, Any] | None = None
+    ) -> None:
+        """``saved`` is the ``state`` of a server to go on from."""
         self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1}
         self._config = config
         self._spec = spec
         self._stats = stats
         self._predictor = learner.predictor(run_id=0)
         self._trainer = learner.trainer()
-        self._players: list[Player] = []
+        self._saved = saved
+        self._first_agent: int = saved["first_agent"] if saved else stats.totals.agents_started
+        self._agents = range(self._first_agent, self._first_agent + self.setting["agents"])
+        self._seats = list(self._make_seats())
         self._requests: list[Request] = []
         self._experiences: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch)
-
-    def start(self) -> None:
-        for agent in range(self.setting["agents"]):
-            self._stats.ledger.open(agent, self._config.envs_per_agent or 1)
-            self._players += make_players(self._config, run=0, agent=agent)
-        for player in self._players:
-            self._receive(player.begin())
+        self._ready = False
+        self._within_round = False
+        self.starting = self._start()  # what is left to do before the first round, in pieces: it takes time
 
     def wait(self, seconds: float) -> None:
-        """Play and train for about this long: whole rounds, at least one."""
+        """Start, play and train for about this long: whole rounds, at least one once all have started."""
         until = time.monotonic() + seconds
+        for _ in self.starting:
+            if time.monotonic() >= until:
+                return
         self.round()
         while time.monotonic() < until and not self._reached_limit():
             self.round()
 
     def round(self) -> None:
+        self._within_round = True
         requests, self._requests = self._requests, []
         started = time.perf_counter()
         answers = self._predictor.predict(requests)
         self._stats.add(predictor_busy=time.perf_counter() - started)
-        for player, (_, (head, _)) in zip(self._players, answers, strict=True):
-            self._receive(player.play(wire.decode_reply(wire.read_header(head), head)))
+        for seat, (_, (head, _)) in zip(self._seats, answers, strict=True):
+            self._receive(seat.player.play(wire.decode_reply(wire.read_header(head), head)))
         started = time.perf_counter()
         while (batch := self._experiences.take()) is not None:
             self._trainer.train(batch)
         self._stats.add(trainer_busy=time.perf_counter() - started)
+        self._within_round = False
 
     def stop(self) -> None:
-        for player in self._players:
-            player.close()
-        self._players = []
-        for agent in range(self.setting["agents"]):
-            self._stats.add(lost_steps=self._stats.ledger.leave(agent))
-        self._stats.lose(self._experiences.drain())
-        self._stats.close_ledger()
+        """End the environments. Steps under way are in ``state``, and lost only if a round failed."""
+        for seat in self._seats:
+            seat.player.close()
+        if self._within_round:
+            for agent in self._agents:
+                self._stats.add(lost_steps=self._stats.ledger.leave(agent))
+            self._stats.lose(self._experiences.drain())
+            self._stats.close_ledger()
+
+    def state(self) -> dict[str, Any] | None:
+        """All that decides what follows, but for model and counters; None within a round that failed."""
+        if not self._ready:
+            return self._saved
+        if self._within_round:
+            return None
+        return {
+            "first_agent": self._first_agent,
+            "accounts": [self._stats.ledger.state(agent) for agent in self._agents],
+            "players": [{**player.state(), "episodes": games.state()} for player, games in self._seats],
+            "experiences": [dataclasses.asdict(experience) for experience in self._experiences.waiting],
+        }
+
+    def _make_seats(self) -> Iterator[Seat]:
+        config = self._config
+        for agent in self._agents:
+            for half in halves(config):
+                games = RepeatableGames(
+                    self._spec, half.envs, lambda: make_games(config, 1), seeds=(config.seed, agent, half.number)
+                )
+                yield Seat(Player(config, games, run=0, agent=agent, half=half), games)
+
+    def _start(self) -> Iterator[None]:
+        if self._saved is None:
+            for seat in self._seats:
+                yield from seat.games.begin()
+            for agent in self._agents:
+                self._stats.ledger.open(agent, self._config.envs_per_agent or 1)
+            self._stats.add(agents_started=self.setting["agents"])
+        else:
+            yield from self._restore(self._saved)
+        for seat in self._seats:
+            self._receive(seat.player.begin(seat.games.observations))
+        self._ready = True
+
+    def _restore(self, saved: dict[str, Any]) -> Iterator[None]:
+        log.info("the episodes that were under way are played again, up to where they were")
+        for agent, accounts in zip(self._agents, saved["accounts"], strict=True):
+            self._stats.ledger.load(agent, accounts)
+        restarted = 0
+        for seat, state in zip(self._seats, saved["players"], strict=True):
+            cut = yield from seat.games.restore(state["episodes"])
+            seat.player.load(state, cut)
+            restarted += len(cut)
+        self._experiences.put(Experience(**experience) for experience in saved["experiences"])
+        if restarted:
+            log.warning(
+                "%d of %d environments begin a new episode: the same seed and actions did not lead to where they were",
+                restarted,
+                sum(seat.games.count for seat in self._seats),
+            )
 
     def _reached_limit(self) -> bool:
         limit = self._config.max_steps

@@ -37,7 +37,7 @@ class Totals:
     experiences: int = 0  # trained on
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
-    lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, or of a bad update
+    lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, of a bad update, or killed
     unaccounted_steps: int = 0  # that neither were trained on nor counted as thrown away, or more than once: none
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
@@ -52,6 +52,11 @@ class Totals:
     looks_held: int = 0  # that found agents held back by a full training queue
     prediction_queue: int = 0
     training_queue: int = 0
+
+    @property
+    def under_way(self) -> int:
+        """Steps that were played and neither trained on nor thrown away."""
+        return self.steps - self.samples - self.stale_steps - self.lost_steps
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RATES = ("pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "lag_mean")  # of the whole session
+# The settings that decide which players there are: only the same ones can go on with a saved play.
+PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max")
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
 
@@ -110,7 +112,6 @@ class Training:
         self._spec = spec
         self._stats = Stats()
         self._interrupted = interrupted
-        self._saved_version = -1
         self._arrays, self._state = self._read_resumed()
         if self._state:
             self._stats.load(self._state["stats"])
@@ -121,6 +122,7 @@ class Training:
         )
         self._learner: Learner | None = None
         self._server: Server | SerialServer | None = None
+        self._serial: SerialServer | None = None  # the same, if it is one
         self._tuning: Tuning | None = None
         self._first: Snapshot = self._stats.snapshot()  # when play began
         self._window = self._first  # when the window of the next line began
@@ -149,12 +151,12 @@ class Training:
 
     def _start(self) -> tuple[Server | SerialServer, Learner]:
         config = self._config
+        play = self._take_up_play()
         if config.serial:
             from ga3c.serial import SerialServer
 
             self._learner = learner = self._make_learner()
-            self._server = serial = SerialServer(config, self._spec, learner, self._stats)
-            serial.start()
+            self._server = self._serial = SerialServer(config, self._spec, learner, self._stats, play)
         else:
             self._server = server = Server(config, self._spec, self._stats, self._log.queue)
             server.start_agents()
@@ -170,6 +172,21 @@ class Training:
         )
         log.info("the run is in %s", self._directory.path)
         return self._server, learner
+
+    def _take_up_play(self) -> dict[str, Any] | None:
+        """Where a serial run stood, if this one can go on there; else what was under way then is lost."""
+        play: dict[str, Any] | None = self._state.get("play")
+        if play is not None:
+            before = self._state["config"]
+            changed = [name.upper() for name in PLAYERS if before[name] != getattr(self._config, name)]
+            if not changed:
+                return play
+            log.warning("all environments begin a new episode, since other settings are given: %s", ", ".join(changed))
+        lost = self._stats.totals.under_way
+        if lost:
+            self._stats.add(lost_steps=lost)
+            log.warning("%d steps were under way when the checkpoint was written, and are lost", lost)
+        return None
 
     def _make_learner(self) -> Learner:
         from ga3c.learner import Learner
@@ -198,6 +215,7 @@ class Training:
                 self._log_window(server)
                 next_log = max(next_log + self._config.log_seconds, now)
             if now >= next_save:
+                self._directory.add_games(self._stats.take_games())  # all that the checkpoint counts
                 self._save(learner)
                 next_save = now + self._config.checkpoint_seconds
         return reason
@@ -266,8 +284,6 @@ class Training:
 
     def _save(self, learner: Learner) -> None:
         version, arrays = learner.model.state()
-        if version == self._saved_version:
-            return
         stats = self._stats.state()
         stats["totals"]["updates"] = version  # trainers may have gone on since
         state = {
@@ -277,10 +293,10 @@ class Training:
             "network": self._config.network,
             "config": self._config.to_dict(),
             "stats": stats,
+            "play": self._serial.state() if self._serial is not None else None,
         }
         try:
             save_checkpoint(self._directory.checkpoints, arrays, state, self._config.keep_checkpoints)
-            self._saved_version = version
         except OSError as error:
             log.warning("no checkpoint could be written (%s); training goes on", error)
 

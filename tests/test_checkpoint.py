@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ga3c import checkpoint
 from ga3c.checkpoint import CheckpointError, checkpoints_of, load_checkpoint, load_newest, save_checkpoint
 
 
@@ -32,6 +33,34 @@ def test_what_was_saved_comes_back(tmp_path):
     assert (arrays["weights"] == 5).all()
     assert state["updates"] == 5
     assert state["game"] == "Pong"
+
+
+def test_arrays_may_stand_anywhere_in_the_state(tmp_path):
+    deep = {
+        "updates": 1,
+        "players": [{"frames": np.arange(6, dtype=np.uint8).reshape(1, 2, 3), "name": "a"}, {"frames": None}],
+        "empty": np.zeros((0, 4), np.float32),
+        "random": {"state": 2**127 + 1},
+    }
+    save_checkpoint(tmp_path / "checkpoints", {"weights": np.ones(3)}, deep, keep=1)
+    _, arrays, state = load_newest(tmp_path)
+    assert arrays.keys() == {"weights"}
+    np.testing.assert_array_equal(state["players"][0].pop("frames"), deep["players"][0].pop("frames"))
+    assert state["empty"].shape == deep.pop("empty").shape
+    assert (state["empty"].dtype, state.pop("empty").size) == (np.float32, 0)
+    assert state == {**deep, "format": checkpoint.FORMAT}
+
+
+@pytest.mark.parametrize(("number", "readable"), [(1, False), (2, True), (3, True), (4, False)])
+def test_the_format_before_is_still_read_and_others_are_refused(tmp_path, monkeypatch, number, readable):
+    monkeypatch.setattr(checkpoint, "FORMAT", number)
+    save(tmp_path, 5)
+    monkeypatch.undo()
+    if readable:
+        assert load_newest(tmp_path)[2]["updates"] == 5
+    else:
+        with pytest.raises(CheckpointError, match=f"has the checkpoint format {number}, not 3"):
+            load_newest(tmp_path)
 
 
 def test_the_newest_are_kept(tmp_path):

@@ -3,42 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from serial_run import CARTPOLE, PONG, SerialRun
 
-from ga3c import agent
-from ga3c.config import Config
+from ga3c import serial
 from ga3c.envs import make_games
-from ga3c.learner import Learner
 from ga3c.model import Model
-from ga3c.serial import SerialServer
-from ga3c.stats import Stats
 from ga3c.trainer import Trainer
-
-CARTPOLE = {"game": "CartPole-v1", "agents": 2, "envs_per_agent": 3, "min_batch": 20, "hidden": 16, "t_max": 5}
-PONG = {"game": "Pong", "agents": 1, "envs_per_agent": 2, "min_batch": 10, "t_max": 3}
-
-
-class SerialRun:
-    """A serial server and what it works on."""
-
-    def __init__(self, **settings):
-        self.config = Config(**{"serial": True, "device": "cpu", **settings})
-        games = make_games(self.config, 1)
-        games.close()
-        self.stats = Stats()
-        self.learner = Learner(self.config, games.spec, self.stats)
-        self.server = SerialServer(self.config, games.spec, self.learner, self.stats)
-        self.rounds = 0
-        self.server.start()
-
-    def play(self, *, rounds=0, updates=0):
-        while self.rounds < rounds or self.stats.totals.updates < updates:
-            self.server.round()
-            self.rounds += 1
-        return self
-
-    @property
-    def weights(self):
-        return self.learner.model.version.weights
 
 
 def weights_after(updates, **settings):
@@ -68,7 +38,7 @@ def test_the_seed_also_decides_the_play(monkeypatch):
     assert not torch.equal(runs[0].weights, runs[1].weights)
 
 
-def test_players_of_one_run_play_differently(monkeypatch):
+def test_every_episode_of_a_run_begins_differently(monkeypatch):
     firsts = []
 
     def recording_games(config, count):
@@ -77,10 +47,12 @@ def test_players_of_one_run_play_differently(monkeypatch):
         games.reset = lambda seed: firsts.append(reset(seed)) or firsts[-1]
         return games
 
-    monkeypatch.setattr(agent, "make_games", recording_games)
-    SerialRun(**CARTPOLE).server.stop()
+    monkeypatch.setattr(serial, "make_games", recording_games)
+    run = SerialRun(**CARTPOLE)
+    assert len(firsts) == 2 * 3
+    run.play(rounds=100).server.stop()
     starts = np.concatenate(firsts)
-    assert len(np.unique(starts, axis=0)) == len(starts) == 2 * 3
+    assert len(np.unique(starts, axis=0)) == len(starts) > 2 * 2 * 3
 
 
 @pytest.fixture
@@ -100,7 +72,7 @@ def real_steps(monkeypatch):
         games.step = counting_step
         return games
 
-    monkeypatch.setattr(agent, "make_games", counting_games)
+    monkeypatch.setattr(serial, "make_games", counting_games)
     return counted
 
 
@@ -128,9 +100,9 @@ def test_each_step_is_counted_once_and_trained_or_lost(real_steps, trained):
     assert 200 * 6 - 200 < totals.steps < 200 * 6
     assert totals.samples == sum(experience.steps for batch in trained for experience in batch)
     run.server.stop()
-    assert totals.samples + totals.lost_steps == totals.steps
-    assert totals.stale_steps == totals.bad_updates == 0
-    assert totals.lost_steps < 6 * 5 + 20  # those under way, and less than a batch
+    assert totals.samples + run.kept_steps == totals.steps
+    assert totals.under_way == run.kept_steps < 6 * 5 + 20  # half-built experiences, and less than a batch
+    assert totals.lost_steps == totals.stale_steps == totals.bad_updates == 0
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 4, 5, 6, 7])
@@ -139,7 +111,34 @@ def test_no_step_is_forgotten_whenever_the_run_stops(rounds):
     run.server.stop()
     totals = run.stats.totals
     assert totals.steps == 6 * rounds
-    assert totals.samples + totals.lost_steps == totals.steps
+    assert totals.samples + run.kept_steps == totals.steps
+    assert totals.lost_steps == 0
+
+
+def test_what_a_failed_round_leaves_is_lost_and_counted(monkeypatch):
+    def fragile_games(config, count):
+        games = make_games(config, count)
+        step = games.step
+        made.append(games)
+
+        def fragile_step(actions):
+            if games is made[3] and run.rounds == 5:  # of the second agent, so the first has played
+                raise RuntimeError("broken")
+            return step(actions)
+
+        games.step = fragile_step
+        return games
+
+    made = []
+    monkeypatch.setattr(serial, "make_games", fragile_games)
+    run = SerialRun(**CARTPOLE)
+    with pytest.raises(RuntimeError, match="broken"):
+        run.play(rounds=20)
+    run.server.stop()
+    totals = run.stats.totals
+    assert run.server.state() is None
+    assert totals.steps == 6 * 5 + 3
+    assert totals.lost_steps == totals.steps - totals.samples > 0
 
 
 def test_all_steps_of_all_environments_are_trained_in_turn(trained):
@@ -176,7 +175,7 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
         games.reset, games.step = noted_reset, noted_step
         return games
 
-    monkeypatch.setattr(agent, "make_games", diary_games)
+    monkeypatch.setattr(serial, "make_games", diary_games)
     settings = {**CARTPOLE, "agents": 1, "envs_per_agent": 2, "learning_rate": 0.01, "init": "paper"}
     run = SerialRun(**settings, discount=0.5)
     run.play(rounds=150).server.stop()
@@ -186,10 +185,12 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
         real = [place for place, (*_, played) in enumerate(diary) if played.real[0]]
         places = real[experience.first_step : experience.first_step + experience.steps]
         last = diary[places[-1]][3]
-        # The value of the observation reached is predicted by the version of the next step.
-        weights = diary[places[-1] + 1][0].weights
-        _, values = forward(weights, torch.from_numpy(last.observations[0, 0])[None])
-        following = 0.0 if last.terminated[0] else values[0].item()
+        following = 0.0
+        if not last.terminated[0]:
+            # The value of the observation reached is predicted by the version of the next step.
+            weights = diary[places[-1] + 1][0].weights
+            _, values = forward(weights, torch.from_numpy(last.observations[0, 0])[None])
+            following = values[0].item()
         assert experience.version == diary[places[0]][0].number
         for i in reversed(range(experience.steps)):
             _, observation, action, played = diary[places[i]]
@@ -239,5 +240,5 @@ def test_one_environment_makes_one_player():
     run = SerialRun(**{**CARTPOLE, "agents": 1, "envs_per_agent": 1, "min_batch": 1}).play(rounds=50)
     run.server.stop()
     totals = run.stats.totals
-    assert totals.samples + totals.lost_steps == totals.steps
+    assert totals.samples + run.kept_steps == totals.steps
     assert totals.updates >= 10
