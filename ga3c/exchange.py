@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 DRAIN = 256  # messages sorted before replies get their turn
 BAD_LOG_SECONDS = 10.0  # between two lines about bad messages
+WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
 
 
 def identity(run: int, agent: int) -> bytes:
@@ -43,10 +44,13 @@ def identity(run: int, agent: int) -> bytes:
 class Member:
     """What is counted of one agent: the steps that it played, and its messages."""
 
+    guest: bool = False  # asks for predictions, and that is all
     played: int = 0
     heard: int = 0  # messages
     requests: int = 0
     replies: int = 0
+    scores: int = 0  # messages
+    version: int = 0  # of the model: the newest that it was told of
 
     @property
     def waiting(self) -> int:
@@ -66,12 +70,14 @@ class Exchange:
         stats: Stats,
         *,
         largest_message: int,
+        halves: int,
     ) -> None:
         self._run_id = run_id
         self._spec = spec
         self._requests = requests
         self._experiences = experiences
         self._stats = stats
+        self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
         self._members: dict[int, Member] = {}  # each agent that is admitted
         self._former: set[int] = set()  # agents that left: what still comes from them is late, not bad
@@ -87,6 +93,7 @@ class Exchange:
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.LINGER, 0)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._router.setsockopt(zmq.RCVHWM, WAITING_MOST)
         self._router.setsockopt(zmq.MAXMSGSIZE, largest_message)
         self.endpoint = self._bind()
 
@@ -108,6 +115,11 @@ class Exchange:
         with self._membership:
             self._members[agent] = Member()
             self._stats.ledger.open(agent, envs)
+
+    def admit_guest(self, agent: int) -> None:
+        """One that only asks for predictions; what it plays is nothing of ours."""
+        with self._membership:
+            self._members[agent] = Member(guest=True)
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
@@ -165,8 +177,10 @@ class Exchange:
         while self._outgoing:
             agent, (head, _) = self._outgoing.popleft()
             with self._membership:
-                if agent in self._members:
-                    self._members[agent].replies += 1
+                member = self._members.get(agent)
+                if member is not None:
+                    member.replies += 1
+                    member.version = max(member.version, wire.read_header(head).version)
             try:
                 self._router.send_multipart([identity(self._run_id, agent), head], zmq.NOBLOCK)
             except zmq.ZMQError as error:
@@ -213,21 +227,37 @@ class Exchange:
             if header.agent not in self._former:
                 raise WireError(f"agent {header.agent} was not admitted")
             return
-        member.heard += 1
+        if header.half >= self._halves:
+            raise WireError(f"agent {header.agent} has no half {header.half}")
+        if member.guest and header.kind != Kind.REQUEST:
+            raise WireError(f"a guest does not send {header.kind.name}")
         if header.kind == Kind.REQUEST:
+            if member.waiting >= self._halves:
+                raise WireError(f"agent {header.agent} asks again before it was answered")
             request = wire.decode_request(header, head, body, self._spec)
-            self._stats.ledger.play(header.agent, request.first_env, request.real)
+            if member.guest:
+                request = request._replace(real=bytes(len(request.real)))
+            else:
+                self._stats.ledger.play(header.agent, request.first_env, request.real)
             member.requests += 1
             member.played += request.played
             requests.append(request)
         elif header.kind == Kind.EXPERIENCE:
             experience = wire.decode_experience(header, head, body, self._spec)
+            if experience.version > member.version:
+                raise WireError(f"agent {header.agent} was never told of version {experience.version}")
             self._stats.ledger.deliver(experience)
             experiences.append(experience)
         elif header.kind == Kind.SCORES:
-            self._stats.add_games(wire.decode_scores(head))
+            games = wire.decode_scores(head)
+            # A reply is played once, and a step ends each game once: no more scores come, however many are sent.
+            if body or member.scores >= member.replies:
+                raise WireError(f"scores of agent {header.agent} that no step can have ended with")
+            member.scores += 1
+            self._stats.add_games(games)
         else:
             raise WireError(f"an agent does not send {header.kind.name}")
+        member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
 
     def _count_bad(self, error: ValueError) -> None:
         self._stats.add(bad_messages=1)

@@ -159,7 +159,7 @@ class Rollout:
             strict=True,
         ):
             if real:
-                # Not by min and max, which would make a number of one that is none; the trainer has to see that.
+                # Not by min and max, which would make a number of one that is none; whoever sends it has to see that.
                 if reward > clip:
                     reward = clip
                 elif reward < -clip:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ga3c import wire
+from ga3c.agent import halves
 from ga3c.agents import Agents
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec
@@ -100,6 +101,7 @@ class Server:
             self.experiences,
             stats,
             largest_message=wire.largest_message(spec, config.envs_per_agent or 1, config.t_max),
+            halves=len(halves(config)),
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
         self._agents = Agents(config, self._exchange, stats, self._run_id, log_queue)
@@ -143,7 +145,7 @@ class Server:
         """Let someone ask for predictions from outside: how long they take is best seen from there."""
         number = self._stats.totals.agents_started
         self._stats.add(agents_started=1)
-        self._exchange.admit(number, wire.MAX_ENVS)
+        self._exchange.admit_guest(number)
         return Guest(self._exchange.endpoint, self._run_id, number)
 
     def start_agents(self) -> None:

@@ -1,8 +1,8 @@
 """Messages between agents and server: fixed binary layouts, checked on the way in. No pickle, ever.
 
 A message has two parts: a head (a fixed header, then the small fields of its kind) and a body (observations or frames;
-empty for most kinds). All numbers are little-endian. The frames of n steps are stack − 1 + n, and one more where the
-observation that the last step reached is sent along.
+empty for most kinds). All numbers are little-endian; one that is not finite makes a message bad. The frames of n steps
+are stack − 1 + n, and one more where the observation that the last step reached is sent along.
 
 | kind | from | head after the header | body |
 |---|---|---|---|
@@ -17,6 +17,7 @@ observation that the last step reached is sent along.
 
 from __future__ import annotations
 
+import math
 import struct
 from enum import IntEnum
 from typing import NamedTuple
@@ -114,6 +115,14 @@ def _expect(name: str, length: int, wanted: int) -> None:
         raise WireError(f"{name} of {length} bytes where {wanted} belong")
 
 
+def _finite(name: str, numbers: np.ndarray) -> None:
+    if numbers.dtype.kind != "f":
+        return
+    # The sum of squares is finite unless a number is not, or is so large that a closer look, twice as long, is needed.
+    if not math.isfinite(np.vdot(numbers, numbers)) and not np.isfinite(numbers).all():
+        raise WireError(f"{name} that are not finite")
+
+
 def encode_request(header: bytes, first_env: int, real: bytes, observations: np.ndarray) -> Parts:
     """The header comes packed, since it is the same for all requests of a player."""
     return header + REQUEST.pack(len(observations), first_env) + real, np.ascontiguousarray(observations).data.cast("B")
@@ -130,6 +139,7 @@ def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) ->
         raise WireError("a step is real or not, nothing else")
     _expect("observations", len(body), count * spec.stack * spec.frame_bytes)
     observations = np.frombuffer(body, spec.dtype).reshape(count, *spec.observation)
+    _finite("observations", observations)
     return Request(header.agent, header.half, first_env, real, observations)
 
 
@@ -140,14 +150,18 @@ def encode_reply(header: Header, policies: np.ndarray, values: np.ndarray) -> Pa
 
 def decode_reply(header: Header, head: Buffer) -> Reply:
     count, actions = _fields(head, REPLY)
+    if not 1 <= count <= MAX_ENVS or not actions:
+        raise WireError(f"a reply of {count} policies over {actions} actions")
     start = HEADER.size + REPLY.size
     _expect("a reply", len(head), start + 4 * count * (actions + 1))
-    policies = np.frombuffer(head, "<f4", count * actions, start).reshape(count, actions)
-    values = np.frombuffer(head, "<f4", count, start + 4 * count * actions)
+    numbers = np.frombuffer(head, "<f4", count * (actions + 1), start)
+    _finite("predictions", numbers)
+    policies, values = numbers[: count * actions].reshape(count, actions), numbers[count * actions :]
     return Reply(header.half, header.version, policies, values)
 
 
 def encode_experience(run: int, half: int, experience: Experience) -> Parts:
+    _finite("returns", experience.returns)  # the sender can still say where they come from
     header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
     head = header.pack() + EXPERIENCE.pack(
         experience.env, experience.first_step, experience.steps, len(experience.frames)
@@ -168,10 +182,12 @@ def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec)
     returns = np.frombuffer(head, "<f4", steps, start + 4 * steps)
     if actions.min() < 0 or actions.max() >= spec.actions:
         raise WireError(f"an action outside 0…{spec.actions - 1}")
+    _finite("returns", returns)
     if count not in (spec.stack - 1 + steps, spec.stack + steps):
         raise WireError(f"{count} frames of {steps} steps")
     _expect("frames", len(body), count * spec.frame_bytes)
     frames = np.frombuffer(body, spec.dtype).reshape(count, *spec.frame)
+    _finite("frames", frames)
     return Experience(header.agent, env, first_step, header.version, frames, actions, returns)
 
 
@@ -181,9 +197,14 @@ def encode_scores(header: Header, games: tuple[Finished, ...]) -> Parts:
 
 def decode_scores(head: Buffer) -> tuple[Finished, ...]:
     (count,) = _fields(head, SCORES)
+    if not 1 <= count <= MAX_ENVS:
+        raise WireError(f"scores of {count} games")
     start = HEADER.size + SCORES.size
     _expect("scores", len(head), start + SCORE.size * count)
-    return tuple(Finished(*SCORE.unpack_from(head, start + SCORE.size * i)) for i in range(count))
+    games = tuple(Finished(*SCORE.unpack_from(head, start + SCORE.size * i)) for i in range(count))
+    if not all(math.isfinite(game.score) and game.steps > 0 for game in games):
+        raise WireError("a score that is not finite, or of no steps")
+    return games
 
 
 def encode_stop(header: Header) -> Parts:

@@ -19,6 +19,7 @@ from ga3c.wire import Header, Kind
 
 RUN = 0x1234
 ENVS = 2  # of an agent
+HALVES = 4
 SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
 
 
@@ -30,7 +31,9 @@ class Office:
         self.requests = Queue(lambda request: len(request.observations), most=100)
         self.experiences = Queue(lambda experience: experience.steps)
         largest = wire.largest_message(SPEC, envs=8, steps=5)
-        self.exchange = Exchange(RUN, SPEC, self.requests, self.experiences, self.stats, largest_message=largest)
+        self.exchange = Exchange(
+            RUN, SPEC, self.requests, self.experiences, self.stats, largest_message=largest, halves=HALVES
+        )
         self.thread = threading.Thread(target=self.exchange.run, daemon=True)
         self.thread.start()
         self.links = []
@@ -41,6 +44,13 @@ class Office:
         link = AgentLink(self.exchange.endpoint, run, number, patience=patience)
         self.links.append(link)
         return link
+
+    def answer(self, agent, version=0):
+        """What a predictor does; returns the values."""
+        policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
+        header = Header(Kind.REPLY, RUN, agent, 1, version)
+        self.exchange.send([(agent, wire.encode_reply(header, policies, values))])
+        return values
 
     def close(self):
         for link in self.links:
@@ -65,16 +75,20 @@ def request(agent=0, run=RUN, half=0, real=b"\0\0", first_env=0):
 PLAYED = request(real=b"\1\1")
 
 
-def experience(agent=0, steps=1, first_step=0, env=0):
+def experience(agent=0, steps=1, first_step=0, env=0, version=0):
     frames = np.ones((steps, 3), dtype=np.float32)
     return Experience(
-        agent, env, first_step, 7, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
+        agent, env, first_step, version, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
     )
 
 
 def test_requests_experiences_and_scores_arrive_where_they_belong(office):
     link = office.agent(0)
-    link.send([PLAYED, wire.encode_experience(RUN, 1, experience())])
+    link.send([PLAYED])
+    wait_until(lambda: len(office.requests) == 1)
+    office.answer(0, version=7)
+    link.receive()
+    link.send([wire.encode_experience(RUN, 1, experience(version=7))])
     link.send([wire.encode_scores(Header(Kind.SCORES, RUN, 0), (Finished(-21.0, 800),))])
     wait_until(lambda: office.stats.totals.episodes == 1)
     (got,) = office.requests.drain()
@@ -91,8 +105,7 @@ def test_a_reply_reaches_the_agent_that_asked_and_no_other(office):
     first.send([request(agent=1)])
     second.send([request(agent=2, half=1)])
     wait_until(lambda: len(office.requests) == 2)
-    policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
-    office.exchange.send([(2, wire.encode_reply(Header(Kind.REPLY, RUN, 2, 1, version=9), policies, values))])
+    values = office.answer(2, version=9)
     head = second.receive()
     reply = wire.decode_reply(wire.read_header(head), head)
     assert (reply.half, reply.version) == (1, 9)

@@ -118,7 +118,7 @@ def test_the_flags_of_an_autoreset_step_mean_nothing():
 
 
 def test_a_reward_that_is_no_number_stays_so():
-    # Clipped to a number, it would train silently; the trainer refuses what is not finite.
+    # Clipped to a number, it would train silently; what is not finite is not sent.
     (experience,) = play(make_rollout(reward_clip=1.0), [played(math.nan, terminated=True)])
     assert math.isnan(experience.returns[0])
 

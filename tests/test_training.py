@@ -196,11 +196,11 @@ def test_a_failure_ends_with_code_1_a_summary_and_a_checkpoint(tmp_path):
         "        return self.observation_space.sample(), {}\n"
         "    def step(self, action):\n"
         "        self.steps += 1\n"
-        "        reward = float('nan') if self.steps > 60 else 1.0\n"
+        "        reward = 1e30 if self.steps > 60 else 1.0\n"
         "        return self.observation_space.sample(), reward, self.steps % 10 == 0, False, {}\n"
         "gymnasium.register('Fragile-v0', Fragile)\n"
     )
-    code, output = run(tmp_path, *QUICK[1:], "GAME=fragile:Fragile-v0", "RUN=here")
+    code, output = run(tmp_path, *QUICK[1:], "GAME=fragile:Fragile-v0", "REWARD_CLIP=0", "RUN=here")
     assert code == 1, output
     assert "not finite" in output
     summary = summary_of(tmp_path / "here")
