@@ -39,24 +39,33 @@ class Player:
     """
 
     def __init__(self, config: Config, *, run: int, agent: int, half: int, count: int, first_env: int) -> None:
-        self._run, self._agent, self._half, self._first_env = run, agent, half, first_env
+        self._config, self._half, self._first_env = config, half, first_env
         self._random = np.random.default_rng([config.seed, agent, half])
         self._games = make_games(config, count)
+        self._observations = np.empty(0)
+        self._enrol(run, agent)
+
+    def _enrol(self, run: int, agent: int) -> None:
+        self._run, self._agent = run, agent
         self._rollout = Rollout(
             self._games.spec,
-            count,
-            t_max=config.t_max,
-            discount=config.discount,
-            reward_clip=config.reward_clip,
+            self._games.count,
+            t_max=self._config.t_max,
+            discount=self._config.discount,
+            reward_clip=self._config.reward_clip,
             agent=agent,
-            first_env=first_env,
+            first_env=self._first_env,
             stagger=True,
         )
-        self._observations = np.empty(0)
         self._request_header = self._header(Kind.REQUEST).pack()
 
     def begin(self) -> list[Parts]:
         self._observations = self._games.reset(int(self._random.integers(2**30)))
+        return [self._request(real=bytes(len(self._observations)))]
+
+    def rejoin(self, run: int, agent: int) -> list[Parts]:
+        """Go on under another number: the games stay as they are, the steps of experiences under way are lost."""
+        self._enrol(run, agent)
         return [self._request(real=bytes(len(self._observations)))]
 
     def play(self, reply: Reply) -> list[Parts]:
@@ -121,7 +130,7 @@ class AgentTask:
 
 def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
     """The body of an agent process: play until the server says STOP or is gone."""
-    _set_up_process(log_queue)
+    set_up_process(log_queue)
     try:
         _serve(task)
     except Exception:
@@ -153,7 +162,7 @@ def _serve(task: AgentTask) -> None:
     link.close()
 
 
-def _set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
+def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
     signal.signal(signal.SIGTERM, _leave)
     if sys.platform == "linux":

@@ -19,7 +19,7 @@ class SerialServer:
     """Plays and trains in rounds: all players act once, then all full batches are trained."""
 
     def __init__(self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats) -> None:
-        self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1}
+        self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1, "remote_agents": 0}
         self._config = config
         self._spec = spec
         self._stats = stats

@@ -9,13 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def start(cwd, *words):
+def start(cwd, *words, output=subprocess.PIPE):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
     return subprocess.Popen(
         [sys.executable, "-m", "ga3c", *words],
         cwd=cwd,
         env=environment,
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
