@@ -133,7 +133,7 @@ class Config:
     )
 
     # Agents of other machines
-    listen: str = setting("", "where agents of other machines may join, as tcp://*:5555; empty: nowhere")
+    listen: str = setting("", "where agents of other machines may join, as tcp://0.0.0.0:5555; empty: nowhere")
     keys: str = setting("", "directory with the keys that LISTEN needs, made by './run.sh keys'")
 
     # How long

@@ -48,10 +48,12 @@ class Member:
     """What is counted of one agent: the steps that it played, and its messages."""
 
     route: bytes  # the name of its connection
+    envs: int
     token: bytes = b""  # of an agent of another machine
     most_waiting: float = math.inf  # requests
     gone: str = ""  # what became of an agent of another machine, if it is there no more
     played: int = 0
+    games: int = 0
     heard: int = 0  # messages
     requests: int = 0
     replies: int = 0
@@ -118,7 +120,7 @@ class Exchange:
 
     def admit(self, agent: int, envs: int) -> None:
         with self._membership:
-            self._members[agent] = Member(identity(self._run_id, agent))
+            self._members[agent] = Member(identity(self._run_id, agent), envs)
             self._stats.ledger.open(agent, envs)
 
     def dismiss(self, agent: int) -> int:
@@ -194,11 +196,12 @@ class Exchange:
             agent, (head, _) = self._outgoing.popleft()
             with self._membership:
                 member = self._members.get(agent)
-                if member is None:
-                    continue
-                member.replies += 1
-                if not self._post(member.route, head) and member.token:
-                    member.gone = member.gone or "lost its connection"
+                if member is not None:
+                    member.replies += 1
+                    if not self._post(member.route, head) and member.token:
+                        member.gone = member.gone or "lost its connection"
+                elif agent in self._former:  # which may not have heard yet that it has to STOP
+                    self._post(self._former[agent], head)
 
     def _post(self, route: bytes, head: bytes) -> bool:
         """Send over a connection; False if it is gone."""
@@ -275,7 +278,7 @@ class Exchange:
                 if member.token == join.token:
                     member.gone = "came back under another number"
             number = self._stats.number_agent()
-            self._members[number] = Member(sender, join.token, most_waiting=min(envs, 2))
+            self._members[number] = Member(sender, envs, join.token, most_waiting=min(envs, 2))
             self._stats.ledger.open(number, envs)
         log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
         self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
@@ -304,7 +307,11 @@ class Exchange:
             self._stats.ledger.deliver(experience)
             experiences.append(experience)
         elif header.kind == Kind.SCORES:
-            self._stats.add_games(wire.decode_scores(head))
+            games = wire.decode_scores(head)
+            member.games += len(games)
+            if member.games > member.played + member.envs:  # the steps that ended them are told after the games
+                raise WireError(f"agent {header.agent} ends more games than it plays steps")
+            self._stats.add_games(games)
         else:
             raise WireError(f"an agent does not send {header.kind.name}")
 

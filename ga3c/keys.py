@@ -80,7 +80,7 @@ def main(words: Iterable[str]) -> int:
         f"Made {out}. The server needs {SERVER}{SECRET} and {AGENTS}{PUBLIC}; machines with agents need\n"
         f"{AGENTS}{SECRET} and {SERVER}{PUBLIC}. Copy just these there, over a connection that you trust, and\n"
         "name their directory on both sides:\n\n"
-        f"  ./run.sh GAME=Pong LISTEN=tcp://*:5555 KEYS={out}\n"
+        f"  ./run.sh GAME=Pong LISTEN=tcp://0.0.0.0:5555 KEYS={out}\n"
         f"  ./run.sh agents SERVER=tcp://THE-SERVER:5555 KEYS={out}"
     )
     return 0

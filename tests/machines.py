@@ -27,10 +27,10 @@ def children_of(pid):
 class Program:
     """One command, and what it says."""
 
-    def __init__(self, path, name, *words):
+    def __init__(self, path, name, words, prefix):
         self.said_path = path / f"{name}.txt"
         with self.said_path.open("a") as output:
-            self.process = start(path, *words, output=output)
+            self.process = start(path, *words, output=output, prefix=prefix)
 
     @property
     def said(self):
@@ -55,13 +55,13 @@ class Machines:
         self.path = path
         self._programs = []
 
-    def start(self, name, *words):
-        self._programs.append(Program(self.path, name, *words))
+    def start(self, name, *words, prefix=()):
+        self._programs.append(Program(self.path, name, words, prefix))
         return self._programs[-1]
 
-    def serve(self, *words, listen="tcp://127.0.0.1:*", name="server", run="run"):
+    def serve(self, *words, listen="tcp://127.0.0.1:*", name="server", run="run", prefix=()):
         """A server that listens, and its address."""
-        server = self.start(name, *QUICK, f"LISTEN={listen}", f"RUN={run}", *words)
+        server = self.start(name, *QUICK, f"LISTEN={listen}", f"RUN={run}", *words, prefix=prefix)
         return server, server.wait_for(r"may join at (\S+)")[1]
 
     def rows(self, run="run"):

@@ -9,10 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def start(cwd, *words, output=subprocess.PIPE):
+def start(cwd, *words, output=subprocess.PIPE, prefix=()):
+    """``prefix`` is a command that starts ours, in a network of its own for example."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
     return subprocess.Popen(
-        [sys.executable, "-m", "ga3c", *words],
+        [*prefix, sys.executable, "-m", "ga3c", *words],
         cwd=cwd,
         env=environment,
         stdout=output,

@@ -14,7 +14,7 @@ from waiting import wait_until
 from ga3c import wire
 from ga3c.address import parse_address
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.envs import EnvSpec, Finished
 from ga3c.exchange import REMOTE, Exchange, Link, identity
 from ga3c.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.network import Gate
@@ -166,6 +166,14 @@ def test_who_asks_again_before_it_was_answered_is_not_heard(server):
     assert len(server.requests) == 2
 
 
+def test_who_tells_of_more_games_than_it_played_steps_is_not_heard(server):
+    link, agent = server.join()
+    score = wire.encode_scores(Header(Kind.SCORES, RUN, agent), (Finished(1.0, 1),))
+    link.send([score] * 50)
+    wait_until(lambda: server.bad == 50 - CONFIG.envs_per_agent)
+    assert server.stats.totals.episodes == CONFIG.envs_per_agent
+
+
 def test_who_did_not_join_or_takes_anothers_number_is_refused(server):
     link, agent = server.join()
     other, _ = server.join(b"u" * wire.TOKEN_BYTES)
@@ -278,9 +286,10 @@ def test_who_comes_when_the_run_ends_is_told_to_stop(server):
 
 def test_the_last_words_of_a_server_still_arrive(serve):
     server = serve()
-    link, _ = server.join()
+    link, agent = server.join()
     server.links.remove(link)
-    server.remote.tell_to_leave()
+    server.remote.stop()
+    server.exchange.stop_agent(agent)  # as if the exchange came to send it only after the dismissal
     server.exchange.close()
     server.thread.join(5)
     assert kind_of_next(link) == Kind.STOP
