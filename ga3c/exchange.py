@@ -12,6 +12,7 @@ import logging
 import math
 import socket
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 DRAIN = 256  # messages sorted before replies get their turn
 LOCAL, REMOTE = b"A", b"N"  # what names of connections begin with; ZeroMQ keeps the zero byte for itself
 MAX_REMOTE = 4096  # agents of other machines
+PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
 
 
 def identity(run: int, agent: int) -> bytes:
@@ -102,6 +104,7 @@ class Exchange:
         self._router.setsockopt(zmq.MAXMSGSIZE, largest_message)
         self.endpoint = self._bind()
         self._gate = gate
+        self._probed = 0.0
         self._welcome = welcome
 
     def _bind(self) -> str:
@@ -177,6 +180,7 @@ class Exchange:
                     self._gate.attend(ready)
                     if self._gate.router in ready:
                         self._receive(self._gate.router)
+                    self._probe()
             self._send_outgoing()
         finally:
             self._release()
@@ -198,10 +202,20 @@ class Exchange:
                 member = self._members.get(agent)
                 if member is not None:
                     member.replies += 1
-                    if not self._post(member.route, head) and member.token:
-                        member.gone = member.gone or "lost its connection"
+                    self._post(member.route, head)
                 elif agent in self._former:  # which may not have heard yet that it has to STOP
                     self._post(self._former[agent], head)
+
+    def _probe(self) -> None:
+        """Notice connections to other machines that are gone: ZeroMQ tells it only of those that are written to."""
+        now = time.monotonic()
+        if now - self._probed < PROBE_SECONDS:
+            return
+        self._probed = now
+        with self._membership:
+            for agent, member in self._members.items():
+                if member.token and not self._post(member.route, Header(Kind.PROBE, self._run_id, agent).pack()):
+                    member.gone = member.gone or "lost its connection"
 
     def _post(self, route: bytes, head: bytes) -> bool:
         """Send over a connection; False if it is gone."""

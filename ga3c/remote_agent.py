@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 RUN_OVER = 3  # the server said STOP
 UNFIT = 4  # this machine cannot play what the server wants
 
-ANSWER_SECONDS = 10.0  # that a server has to welcome an agent
+ANSWER_SECONDS = 5.0  # that a server has to welcome an agent
 CONNECT_SECONDS = 2.0  # that a connection may take, or it is tried anew: a link that is back is used soon
 RETRY_SECONDS, RETRY_MOST = 0.2, 2.0  # before a connection is tried again; doubles each time
 COMPLAIN_SECONDS = 60.0  # between two lines about a server that does not answer
@@ -166,15 +166,18 @@ class RemoteAgent:
         log.warning("the connection to %s is lost; joining again", self._task.server)
 
     def _receive(self, link: NetworkLink) -> bytes | None:
+        """What the server says, if it says something."""
         head = link.receive(PATIENCE)
         if head is None:
             if self._parent is not None and not self._parent.is_alive():
                 sys.exit(1)
-        elif wire.read_header(head).kind == Kind.STOP:
+            return None
+        kind = wire.read_header(head).kind
+        if kind == Kind.STOP:
             for player in self._players:
                 player.close()
             sys.exit(RUN_OVER)
-        return head
+        return None if kind == Kind.PROBE else head
 
     def _complain(self, link: NetworkLink) -> None:
         now = time.monotonic()

@@ -14,9 +14,11 @@ observation that the last step reached is sent along.
 | JOIN | agent | token; version of ga3c as text | – |
 | WELCOME | server | settings as JSON | – |
 | REJOIN | server | – | – |
+| PROBE | server | – | – |
 
-``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last three
-are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void.
+``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last four
+are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void, and
+PROBE tells nothing: that it can be sent is what the server wants to know.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ class Kind(IntEnum):
     JOIN = 6
     WELCOME = 7
     REJOIN = 8
+    PROBE = 9
 
 
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header

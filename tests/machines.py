@@ -4,24 +4,12 @@ import json
 import os
 import re
 import signal
-from contextlib import suppress
-from pathlib import Path
 
 from running import rows_of, start
 from waiting import wait_until
 
 QUICK = ["GAME=CartPole-v1", "ENVS_PER_AGENT=2", "MIN_BATCH=10", "HIDDEN=16"]
 QUICK += ["LOG_SECONDS=0.2", "TENSORBOARD=0", "TUNER=off"]
-
-
-def children_of(pid):
-    """The agent processes of a server or of an agents command."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
-                found.append(int(status.parent.name))
-    return found
 
 
 class Program:

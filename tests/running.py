@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -34,6 +35,16 @@ def finish(process, seconds=60):
 
 def run(cwd, *words, seconds=60):
     return finish(start(cwd, *words), seconds)
+
+
+def children_of(pid):
+    """The agent processes of a server, or of an agents command."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(status.parent.name))
+    return found
 
 
 def rows_of(path):

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from machines import Machines, children_of
+from machines import Machines
+from running import children_of
 from waiting import wait_until
 
 from ga3c.keys import make_keys
@@ -93,19 +94,8 @@ def test_agents_of_several_machines_join_die_leave_and_are_told_of_the_end(machi
     assert "Traceback" not in server.said + first.said + second.said
 
 
-def test_agents_go_with_their_parent(machines):
-    agents = machines.start("agents", "agents", "SERVER=tcp://127.0.0.1:9", "AGENTS=2")
-    children = wait_until(lambda: pids if len(pids := agents_of(agents)) == 2 else None)
-    # Until they have asked the kernel for it: it is done before they listen to SIGTERM.
-    for pid in children:
-        wait_until(lambda pid=pid: "zmq" in maps(pid))
-    time.sleep(0.5)
-    agents.process.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
-
-
 def test_a_server_that_comes_back_has_its_agents_back(machines):
-    """Killed, and gone on with from its checkpoint; then another run, of other settings, at the same address."""
+    """Killed, and gone on with from its checkpoint, with other settings, so that environments are made anew."""
     make_keys(machines.path / "ours")
     make_keys(machines.path / "theirs")
     server, address = machines.serve("AGENTS=1", "KEYS=ours", "CHECKPOINT_SECONDS=1")
@@ -119,23 +109,20 @@ def test_a_server_that_comes_back_has_its_agents_back(machines):
     server.kill()
     agents.wait_for("the connection to .* is lost")
     rows = len(machines.rows())
-    resumed, _ = machines.serve("RESUME=run", "AGENTS=1", "KEYS=ours", listen=address, name="resumed")
+    resumed, _ = machines.serve(
+        "RESUME=run", "ENVS_PER_AGENT=3", "T_MAX=7", "KEYS=ours", listen=address, name="resumed"
+    )
     agents.wait_for("joined .* again as agent")
     wait_until(lambda: len(machines.rows()) > rows)
     machines.wait_for_remote(2)
-    resumed.kill()
-
-    other, _ = machines.serve(
-        "AGENTS=1", "KEYS=ours", "ENVS_PER_AGENT=3", "T_MAX=7", listen=address, name="other", run="other"
-    )
-    machines.wait_for_remote(2, run="other")
-    assert other.end() == 0, other.said
-    assert agents.process.wait(10) == 0, agents.said
-    assert machines.summary("other")["unaccounted_steps"] == 0
-    assert "bad message" not in other.said
-    assert wrong.process.poll() is None  # it goes on trying
     wrong.wait_for("no answer from .*are the keys right")
-    assert wrong.end(signal.SIGTERM) == 0
+    assert resumed.end() == 0, resumed.said
+    assert agents.process.wait(20) == 0, agents.said
+    assert machines.summary()["unaccounted_steps"] == 0
+    children = agents_of(wrong)
+    assert len(children) == 2  # they go on trying, but not without their parent
+    wrong.process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
 
 
 def test_what_cannot_be_played_there_is_told_and_ends_it(tmp_path, machines):
