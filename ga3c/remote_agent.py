@@ -130,7 +130,7 @@ class RemoteAgent:
             head = self._receive(link)
             if head is not None and (header := wire.read_header(head)).kind == Kind.WELCOME:
                 self._answered = time.monotonic()
-                return Place(header.run, header.agent, _read_settings(head))
+                return Place(header.run, header.agent, read_settings(head))
         self._complain(link)
         return None
 
@@ -191,7 +191,7 @@ class RemoteAgent:
             log.warning("no answer from %s: is it there, and are the keys right? Trying again", self._task.server)
 
 
-def _read_settings(head: bytes) -> Config:
+def read_settings(head: bytes) -> Config:
     """The settings that a server sent: those that playing needs, and no others."""
     settings = wire.decode_welcome(head)
     if settings.keys() != set(AGENT_SETTINGS):

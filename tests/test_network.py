@@ -19,12 +19,12 @@ from ga3c.exchange import REMOTE, Exchange, Link, identity
 from ga3c.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.network import Gate
 from ga3c.queues import Queue
-from ga3c.remote_agent import NetworkLink, RemoteTask
+from ga3c.remote_agent import NetworkLink, RemoteTask, read_settings
 from ga3c.remote_agents import RemoteAgents
 from ga3c.rollout import Experience
 from ga3c.settings import ConfigError
 from ga3c.stats import Stats
-from ga3c.wire import Header, Join, Kind
+from ga3c.wire import Header, Join, Kind, WireError
 
 RUN = 0x1234
 SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
@@ -274,6 +274,23 @@ def test_an_agent_of_another_layout_learns_which_one_is_spoken(server):
     link.send([(head[:4] + bytes([wire.LAYOUT + 1]) + head[5:], b"")])
     assert kind_of_next(link) == Kind.REJOIN
     assert server.bad == 1
+
+
+@pytest.mark.parametrize(
+    "after_header", [b"short", b"t" * 16 + b"\xff", b"t" * 16 + b"\x1b[2J", b"t" * 16 + b"9" * 65], ids=repr
+)
+def test_a_join_that_cannot_be_read_is_a_bad_message(server, after_header):
+    server.connect().send([(Header(Kind.JOIN, 0, 0).pack() + after_header, b"")])
+    wait_until(lambda: server.bad == 1)
+    assert not server.exchange.remote_members()
+
+
+@pytest.mark.parametrize(
+    "settings", [b"", b"\xff", b"[1]", b"[" * 100_000, b"{}", b'{"resume": "runs"}'], ids=lambda text: repr(text[:20])
+)
+def test_settings_that_are_not_those_of_playing_are_refused(settings):
+    with pytest.raises(WireError):
+        read_settings(Header(Kind.WELCOME, RUN, 0).pack() + settings)
 
 
 def test_who_comes_when_the_run_ends_is_told_to_stop(server):
