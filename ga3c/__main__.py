@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 from ga3c.config import Config
 from ga3c.options import (
+    AgentsOptions,
     BenchOptions,
     CalibrateOptions,
     EvalOptions,
+    KeysOptions,
     PlayOptions,
     ReplayOptions,
     SimulateOptions,
@@ -26,6 +28,8 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh agents SERVER=tcp://host:5555  play for a server on another machine, which has LISTEN=tcp://…
+  ./run.sh keys OUT=keys                  make the keys that both machines need for that
   ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
   ./run.sh simulate                       the tuner's strategies beside each other on simulated machines
   ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
@@ -40,7 +44,8 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 
 def train(words: list[str]) -> int:
     config = Config.from_words(words)
-    from ga3c.training import run_training, stop_requests  # wrong words are told before these imports
+    from ga3c.interrupts import stop_requests
+    from ga3c.training import run_training  # wrong words are told before these imports
 
     with stop_requests(last=True) as interrupted:
         run_training(config, interrupted)
@@ -55,6 +60,18 @@ def evaluate(words: list[str]) -> int:
 
 def play(words: list[str]) -> int:
     from ga3c.play import main
+
+    return main(words)
+
+
+def agents(words: list[str]) -> int:
+    from ga3c.remote import main
+
+    return main(words)
+
+
+def keys(words: list[str]) -> int:
+    from ga3c.keys import main
 
     return main(words)
 
@@ -95,6 +112,8 @@ def show_help(words: list[str]) -> int:
         ("training", Config),
         ("eval", EvalOptions),
         ("play", PlayOptions),
+        ("agents", AgentsOptions),
+        ("keys", KeysOptions),
         ("replay", ReplayOptions),
         ("simulate", SimulateOptions),
         ("calibrate", CalibrateOptions),
@@ -115,6 +134,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "play": play,
+    "agents": agents,
+    "keys": keys,
     "replay": replay,
     "simulate": simulate,
     "calibrate": calibrate,

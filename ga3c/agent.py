@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from types import FrameType
@@ -47,26 +48,35 @@ class Player:
     """
 
     def __init__(self, config: Config, games: Playable, *, run: int, agent: int, half: Half) -> None:
-        self._run, self._agent, self._half, self._first_env = run, agent, half.number, half.first_env
+        self._config, self._half, self._first_env = config, half.number, half.first_env
         self._random = np.random.default_rng([config.seed, agent, half.number])
         self._games = games
+        self._observations = np.empty(0)
+        self._enrol(run, agent)
+
+    def _enrol(self, run: int, agent: int) -> None:
+        self._run, self._agent = run, agent
         self._rollout = Rollout(
-            games.spec,
-            half.envs,
-            t_max=config.t_max,
-            discount=config.discount,
-            reward_clip=config.reward_clip,
+            self._games.spec,
+            self._games.count,
+            t_max=self._config.t_max,
+            discount=self._config.discount,
+            reward_clip=self._config.reward_clip,
             agent=agent,
-            first_env=half.first_env,
+            first_env=self._first_env,
             stagger=True,
         )
-        self._observations = np.empty(0)
         self._request_header = self._header(Kind.REQUEST).pack()
 
     def begin(self, observations: np.ndarray) -> list[Parts]:
         """Ask for the first prediction: of what the environments show."""
         self._observations = observations
         return [self._request(real=bytes(len(observations)))]
+
+    def rejoin(self, run: int, agent: int) -> list[Parts]:
+        """Go on under another number: the games stay as they are, the steps of experiences under way are lost."""
+        self._enrol(run, agent)
+        return [self._request(real=bytes(len(self._observations)))]
 
     def play(self, reply: Reply) -> list[Parts]:
         """Finish what the values complete, act on the policies, and ask for the next prediction."""
@@ -121,6 +131,14 @@ def halves(config: Config) -> list[Half]:
     return [Half(0, first, 0), Half(1, envs - first, first)] if envs > 1 else [Half(0, 1, 0)]
 
 
+def begin_players(config: Config, run: int, agent: int) -> Iterator[tuple[Player, list[Parts]]]:
+    """The halves of one agent with their first messages, made one by one, since it takes time."""
+    for half in halves(config):
+        games = make_games(config, half.envs)
+        player = Player(config, games, run=run, agent=agent, half=half)
+        yield player, player.begin(games.reset(make_seed(config.seed, agent, half.number)))
+
+
 @dataclass(frozen=True)
 class AgentTask:
     """All that an agent process has to know."""
@@ -133,7 +151,7 @@ class AgentTask:
 
 def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
     """The body of an agent process: play until the server says STOP or is gone."""
-    _set_up_process(log_queue)
+    set_up_process(log_queue)
     try:
         _serve(task)
     except Exception:
@@ -147,10 +165,9 @@ def _serve(task: AgentTask) -> None:
     link = AgentLink(task.endpoint, task.run, task.agent, patience=PATIENCE)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    for half in halves(task.config):
-        games = make_games(task.config, half.envs)
-        players.append(Player(task.config, games, run=task.run, agent=task.agent, half=half))
-        link.send(players[-1].begin(games.reset(make_seed(task.config.seed, task.agent, half.number))))
+    for player, messages in begin_players(task.config, task.run, task.agent):
+        players.append(player)
+        link.send(messages)
     while True:
         head = link.receive()
         if head is None:
@@ -166,7 +183,7 @@ def _serve(task: AgentTask) -> None:
     link.close()
 
 
-def _set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
+def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
     signal.signal(signal.SIGTERM, _leave)
     if sys.platform == "linux":

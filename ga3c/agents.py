@@ -20,6 +20,7 @@ from types import ModuleType
 from ga3c.agent import AgentTask, halves, run_agent
 from ga3c.config import Config
 from ga3c.exchange import Exchange
+from ga3c.silence import SilenceWatch
 from ga3c.stats import Stats
 
 log = logging.getLogger(__name__)
@@ -30,9 +31,7 @@ DEATHS_TOLERATED = 10
 DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
 BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
 BACKOFF_MOST = 4.0
-START_PATIENCE = 10.0  # times STALL_SECONDS, until all environments were made
 STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
-LOOK_MOST = 0.5  # seconds that count between two looks: the server itself may have been paused
 
 
 class AgentsKeepDying(RuntimeError):
@@ -44,9 +43,7 @@ class AgentProcess:
     process: SpawnProcess
     plays: bool = False
     leaving_since: float | None = None
-    messages: tuple[int, int] = (0, 0)  # heard of it and sent to it when it was last looked at
-    quiet: float = 0.0  # attended seconds since these changed while it was its turn
-    stalled: bool = False  # it was killed for its silence
+    quiet: float = 0.0  # seconds of silence that it was killed for
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,38 @@ class Crew:
     playing: int = 0
     starting: int = 0  # all that have not played yet: environments take time to make
     leaving: int = 0
+
+
+class Deaths:
+    """Those of late: how long to wait before the next replacement, and whether there should be one at all."""
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._times: deque[float] = deque()
+
+    def add(self, now: float) -> None:
+        self._times.append(now)
+        while now - self._times[0] > self._window:
+            self._times.popleft()
+
+    def clear(self) -> None:
+        self._times.clear()
+
+    @property
+    def too_many(self) -> bool:
+        return len(self._times) > DEATHS_TOLERATED
+
+    @property
+    def backoff(self) -> float:
+        return float(min(BACKOFF_SECONDS * 2 ** (len(self._times) - 1), BACKOFF_MOST))
+
+    def __str__(self) -> str:
+        return f"{len(self._times)} agents died within {self._window:.0f} s"
+
+
+def how_it_ended(process: SpawnProcess) -> str:
+    code = process.exitcode
+    return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
 
 
 class Agents:
@@ -83,10 +112,9 @@ class Agents:
         self._log_queue = log_queue
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
-        self._halves = len(halves(config))
-        self._looked = time.monotonic()
-        self._deaths: deque[float] = deque()
-        self._stalls: deque[float] = deque()
+        self._silence = SilenceWatch(config.stall_seconds, len(halves(config)))
+        self._deaths = Deaths(DEATHS_WINDOW)
+        self._stalls = Deaths(max(DEATHS_WINDOW, STALLS_WINDOW * config.stall_seconds))
         self._fruitless = 0  # deaths in a row of agents that had not played
         self._start_after = 0.0
         self._proven = 0  # the most that were wanted and all played
@@ -100,7 +128,7 @@ class Agents:
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""
         now = time.monotonic()
-        self._watch(now)
+        self._watch()
         self._reap(now)
         while len(self._staying()) < self._target and now >= self._start_after:
             try:
@@ -166,35 +194,25 @@ class Agents:
         self._agents[number].leaving_since = now
 
     def _start(self) -> None:
-        number = self._stats.totals.agents_started
-        self._stats.add(agents_started=1)
+        number = self._stats.number_agent()
         self._exchange.admit(number, self._config.envs_per_agent or 1)
         task = AgentTask(self._config, self._exchange.endpoint, self._run_id, number)
         process = self._spawn.Process(
             target=run_agent, args=(task, self._log_queue), name=f"agent-{number}", daemon=True
         )
         try:
-            with _clean_start():
+            with clean_start():
                 process.start()
         except OSError:
             self._exchange.dismiss(number)
             raise
         self._agents[number] = AgentProcess(process)
 
-    def _watch(self, now: float) -> None:
-        """Kill agents that say nothing although it is their turn: stopped, or stuck in their environment."""
-        passed = min(now - self._looked, LOOK_MOST)
-        self._looked = now
-        for number in self._staying():
-            agent, member = self._agents[number], self._exchange.member(number)
-            messages = (member.heard, member.replies)
-            its_turn = member.waiting < self._halves
-            agent.quiet = agent.quiet + passed if its_turn and messages == agent.messages else 0.0
-            agent.messages = messages
-            starting = member.requests < self._halves
-            if agent.quiet > self._config.stall_seconds * (START_PATIENCE if starting else 1.0):
-                agent.stalled = True
-                agent.process.kill()
+    def _watch(self) -> None:
+        members = {number: self._exchange.member(number) for number in self._staying()}
+        for number, seconds in self._silence.look(members).items():
+            self._agents[number].quiet = seconds
+            self._agents[number].process.kill()
 
     def _reap(self, now: float) -> None:
         for number, agent in list(self._agents.items()):
@@ -211,28 +229,22 @@ class Agents:
                 self._died(number, agent, lost, now)
 
     def _died(self, number: int, agent: AgentProcess, lost: int, now: float) -> None:
-        if agent.stalled:
-            end = f"was silent for {agent.quiet:.0f} s, so it was killed"
-            recent, window = self._stalls, max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
+        if agent.quiet:
+            end, recent = f"was silent for {agent.quiet:.0f} s, so it was killed", self._stalls
         else:
-            code = agent.process.exitcode
-            end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-            recent, window = self._deaths, DEATHS_WINDOW
-        recent.append(now)
-        while now - recent[0] > window:
-            recent.popleft()
-        if self._fruitless > FRUITLESS_TOLERATED or len(recent) > DEATHS_TOLERATED:
-            why = f"{len(recent)} agents died within {window:.0f} s; the last, agent {number}, {end}"
+            end, recent = how_it_ended(agent.process), self._deaths
+        recent.add(now)
+        if self._fruitless > FRUITLESS_TOLERATED or recent.too_many:
+            why = f"{recent}; the last, agent {number}, {end}"
             if not self._give_up_more(why):
                 raise AgentsKeepDying(f"{why}. What it said is in log.txt")
             return
-        backoff = min(BACKOFF_SECONDS * 2 ** (len(recent) - 1), BACKOFF_MOST)
-        self._start_after = now + backoff
+        self._start_after = now + recent.backoff
         log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
 
 
 @contextmanager
-def _clean_start() -> Iterator[None]:
+def clean_start() -> Iterator[None]:
     """A child that imports neither the user's script nor more threads than it needs.
 
     Spawned children import ``__main__`` again: a script without the usual guard would start training once more in each

@@ -14,10 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ga3c.address import check_listen
 from ga3c.settings import ConfigError, check, nearest, read_words, setting
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
 TUNERS = ("anneal", "paper", "sweep", "off")
+AGENT_SETTINGS = (  # what playing depends on; the rest, with the paths in it, is no business of another machine
+    *("game", "seed", "sticky", "noop_max", "episodic_life", "reward_clip"),
+    *("envs_per_agent", "t_max", "discount", "stall_seconds"),
+)
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The settings of the GA3C paper, as far as its text and its published code tell them.
@@ -71,7 +76,9 @@ class Config:
     reward_clip: float = setting(1.0, "rewards are clipped to ± this for training; 0: not clipped", low=0)
 
     # How many of what
-    agents: int | None = setting(None, "agent processes (NA); auto: from the cores", low=1, high=4096)
+    agents: int | None = setting(
+        None, "agent processes (NA); auto: from the cores; 0: only those that join at LISTEN", low=0, high=4096
+    )
     predictors: int = setting(1, "predictor threads (NP)", low=1, high=64)
     trainers: int = setting(1, "trainer threads (NT)", low=1, high=64)
     envs_per_agent: int | None = setting(
@@ -125,6 +132,10 @@ class Config:
         above=0,
     )
 
+    # Agents of other machines
+    listen: str = setting("", "where agents of other machines may join, as tcp://0.0.0.0:5555; empty: nowhere")
+    keys: str = setting("", "directory with the keys that LISTEN needs, made by './run.sh keys'")
+
     # How long
     max_steps: int = setting(0, "stop after this many steps; 0: no limit", low=0)
     max_seconds: float = setting(0.0, "stop after this many seconds; 0: no limit", low=0)
@@ -147,6 +158,12 @@ class Config:
         for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
             if end is not None and not self.max_steps:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")
+        if self.listen:
+            check_listen(self.listen, self.keys)
+            if self.serial:
+                raise ConfigError("SERIAL=1 has nobody to wait for: leave out LISTEN")
+        elif self.agents == 0:
+            raise ConfigError("AGENTS=0 plays nothing: LISTEN says where agents of other machines may join")
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Config:
@@ -168,6 +185,10 @@ class Config:
 
     def replace(self, **changes: Any) -> Config:
         return dataclasses.replace(self, **changes)
+
+    def for_agents(self) -> dict[str, Any]:
+        """What an agent of another machine has to know."""
+        return {name: getattr(self, name) for name in AGENT_SETTINGS}
 
     def to_dict(self) -> dict[str, Any]:
         """What is written of a run; how it was resumed is no setting to start the next one from."""

@@ -71,7 +71,7 @@ def make_display(config: Config, where: str, stream: TextIO) -> Display:
 
 def format_line(row: dict[str, Any]) -> str:
     """The figures of a row in columns that stay where they are from line to line."""
-    text = {key: _text(key, value) for key, value in row.items()}
+    text = {key: _text(key, value) for key, value in row.items()} | {"agents": _agents(row)}
     workers = "{agents}/{predictors}/{trainers}".format(**text)
     queues = "{prediction_queue}/{training_queue}".format(**text)
     batches = "{prediction_batch}/{training_batch}".format(**text)
@@ -193,7 +193,7 @@ def _stage_lines(row: dict[str, Any], width: int) -> list[RenderableType]:
     heads = [Text(head.rjust(STAGE_WIDTH), NAME_STYLE) for head in ("number", "queue", "batch", "busy")]
     lines: list[RenderableType] = [_line("Stage", heads[:across], NAME_STYLE)]
     for stage, (letters, *keys) in STAGES.items():
-        number, *rest = (_text(key, row[key]) for key in keys)
+        number, *rest = (_agents(row) if key == "agents" else _text(key, row[key]) for key in keys)
         label_style, style = (LIMIT_STYLE,) * 2 if stage == row["limit"] else (LABEL_STYLE, VALUE_STYLE)
         cells = [Text(text.rjust(STAGE_WIDTH), style) for text in (f"{letters} {number:>4}", *rest)]
         lines.append(_line(stage.capitalize(), cells[:across], label_style))
@@ -230,6 +230,12 @@ class _SafeStream:
 
 def _is_tty(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def _agents(row: dict[str, Any]) -> str:
+    """NA, and behind it how many of other machines play."""
+    local, remote = _text("agents", row["agents"]), row.get("remote_agents")
+    return f"{local}+{_text('remote_agents', remote)}" if remote else local
 
 
 def _text(key: str, value: Any) -> str:

@@ -14,6 +14,7 @@ GROUPS = {
     "speed": ("pps", "tps", "trained_per_second"),
     "system": (
         "agents",
+        "remote_agents",
         "predictors",
         "trainers",
         "prediction_queue",

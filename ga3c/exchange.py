@@ -1,7 +1,8 @@
-"""The sockets: the server's one ROUTER, owned by one thread, and each agent's DEALER.
+"""The sockets: the server's ROUTER, owned by one thread, and each agent's DEALER.
 
 Everything of an agent travels over one connection: requests, experiences and scores in, replies and STOP out. The
-thread sorts what comes in into the two queues; other threads hand it what goes out.
+thread sorts what comes in into the two queues; other threads hand it what goes out. Where the server listens for agents
+of other machines, these have a ROUTER of their own, and join by themselves instead of being admitted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import zmq
 
@@ -22,29 +23,37 @@ from ga3c.envs import EnvSpec
 from ga3c.ledger import LedgerError
 from ga3c.queues import Queue
 from ga3c.rollout import Experience
+from ga3c.sparing import SparingLog
 from ga3c.stats import Stats
-from ga3c.wire import Header, Kind, Parts, Request, WireError
+from ga3c.wire import Header, Kind, LayoutError, Parts, Request, WireError
 
 if TYPE_CHECKING:
+    from ga3c.network import Gate
     from ga3c.private import PrivateDirectory
 
 log = logging.getLogger(__name__)
 
 DRAIN = 256  # messages sorted before replies get their turn
-BAD_LOG_SECONDS = 10.0  # between two lines about bad messages
 WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
+LOCAL, REMOTE = b"A", b"N"  # what names of connections begin with; ZeroMQ keeps the zero byte for itself
+FORMER_MOST = 4096  # agents that left and are remembered: what comes of an older one is bad
+MAX_REMOTE = 4096  # agents of other machines
+PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
 
 
 def identity(run: int, agent: int) -> bytes:
-    """The name of an agent's connection; never starts with the zero byte that ZeroMQ keeps for itself."""
-    return b"A" + run.to_bytes(8, "little") + agent.to_bytes(4, "little")
+    """The name of a local agent's connection."""
+    return LOCAL + run.to_bytes(8, "little") + agent.to_bytes(4, "little")
 
 
 @dataclass
 class Member:
     """What is counted of one agent: the steps that it played, and its messages."""
 
+    route: bytes  # the name of its connection
     guest: bool = False  # asks for predictions, and that is all
+    token: bytes = b""  # of an agent of another machine
+    gone: str = ""  # what became of an agent of another machine, if it is there no more
     played: int = 0
     heard: int = 0  # messages
     requests: int = 0
@@ -71,7 +80,10 @@ class Exchange:
         *,
         largest_message: int,
         halves: int,
+        gate: Gate | None = None,
+        welcome: dict[str, Any] | None = None,
     ) -> None:
+        """With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need."""
         self._run_id = run_id
         self._spec = spec
         self._requests = requests
@@ -80,10 +92,9 @@ class Exchange:
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
         self._members: dict[int, Member] = {}  # each agent that is admitted
-        self._former: set[int] = set()  # agents that left: what still comes from them is late, not bad
+        self._former: dict[int, bytes] = {}  # connections of agents that left: their messages are late, not bad
         self._outgoing: deque[tuple[int, Parts]] = deque()
-        self._bad = 0
-        self._bad_logged = 0.0
+        self._bad = SparingLog(log, "%d bad message(s) dropped, the last one: %s")
         self._closed = threading.Event()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -96,6 +107,9 @@ class Exchange:
         self._router.setsockopt(zmq.RCVHWM, WAITING_MOST)
         self._router.setsockopt(zmq.MAXMSGSIZE, largest_message)
         self.endpoint = self._bind()
+        self._gate = gate
+        self._probed = 0.0
+        self._welcome = welcome
 
     def _bind(self) -> str:
         """An ipc socket in a directory of our own (mode 0700), or loopback TCP where there is no ipc."""
@@ -113,25 +127,35 @@ class Exchange:
 
     def admit(self, agent: int, envs: int) -> None:
         with self._membership:
-            self._members[agent] = Member()
+            self._members[agent] = Member(identity(self._run_id, agent))
             self._stats.ledger.open(agent, envs)
 
     def admit_guest(self, agent: int) -> None:
         """One that only asks for predictions; what it plays is nothing of ours."""
         with self._membership:
-            self._members[agent] = Member(guest=True)
+            self._members[agent] = Member(identity(self._run_id, agent), guest=True)
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
-            del self._members[agent]
-            self._former.add(agent)
+            self._former[agent] = self._members.pop(agent).route
+            if len(self._former) > FORMER_MOST:
+                del self._former[min(self._former)]
             return self._stats.ledger.leave(agent)
 
     def member(self, agent: int) -> Member:
         """What is counted of it up to now."""
         with self._membership:
             return replace(self._members[agent])
+
+    def remote_members(self) -> dict[int, Member]:
+        """All agents of other machines, as they are now."""
+        with self._membership:
+            return {agent: replace(member) for agent, member in self._members.items() if member.token}
+
+    def refuse_more(self) -> None:
+        """Whoever wants to join from now on is told to STOP."""
+        self._welcome = None
 
     def send(self, messages: list[tuple[int, Parts]]) -> None:
         self._outgoing.extend(messages)
@@ -154,13 +178,20 @@ class Exchange:
             poller = zmq.Poller()
             poller.register(self._router, zmq.POLLIN)
             poller.register(self._wake_in.fileno(), zmq.POLLIN)
+            if self._gate is not None:
+                self._gate.register(poller)
             while not self._closed.is_set():
                 ready = dict(poller.poll(1000))
                 if self._wake_in.fileno() in ready:
                     self._wake_in.recv(4096)
                 self._send_outgoing()
                 if self._router in ready:
-                    self._receive()
+                    self._receive(self._router)
+                if self._gate is not None:
+                    self._gate.attend(ready)
+                    if self._gate.router in ready:
+                        self._receive(self._gate.router)
+                    self._probe()
             self._send_outgoing()
         finally:
             self._release()
@@ -168,6 +199,8 @@ class Exchange:
     def _release(self) -> None:
         self._router.close()
         self._context.term()
+        if self._gate is not None:
+            self._gate.close()
         self._wake_in.close()
         self._wake_out.close()
         if self._directory is not None:
@@ -181,26 +214,47 @@ class Exchange:
                 if member is not None:
                     member.replies += 1
                     member.version = max(member.version, wire.read_header(head).version)
-            try:
-                self._router.send_multipart([identity(self._run_id, agent), head], zmq.NOBLOCK)
-            except zmq.ZMQError as error:
-                # EHOSTUNREACH: the agent is gone, and its end is noticed elsewhere. EAGAIN: it does not read.
-                if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
-                    raise
+                    self._post(member.route, head)
+                elif agent in self._former:  # which may not have heard yet that it has to STOP
+                    self._post(self._former[agent], head)
 
-    def _receive(self) -> None:
+    def _probe(self) -> None:
+        """Notice connections to other machines that are gone: ZeroMQ tells it only of those that are written to."""
+        now = time.monotonic()
+        if now - self._probed < PROBE_SECONDS:
+            return
+        self._probed = now
+        with self._membership:
+            for agent, member in self._members.items():
+                if member.token and not self._post(member.route, Header(Kind.PROBE, self._run_id, agent).pack()):
+                    member.gone = member.gone or "lost its connection"
+
+    def _post(self, route: bytes, head: bytes) -> bool:
+        """Send over a connection; False if it is gone."""
+        router = self._gate.router if self._gate is not None and route.startswith(REMOTE) else self._router
+        try:
+            router.send_multipart([route, head], zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            # EHOSTUNREACH: the end of a local agent is noticed elsewhere. EAGAIN: it does not read.
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
+            return error.errno != zmq.EHOSTUNREACH
+        return True
+
+    def _receive(self, router: zmq.Socket[bytes]) -> None:
         """Sort what has arrived into the queues, each queue in one go."""
         requests: list[Request] = []
         experiences: list[Experience] = []
         for _ in range(DRAIN):
             try:
-                parts = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+                parts = router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
             try:
-                self._sort(parts, requests, experiences)
+                self._sort(parts, router is not self._router, requests, experiences)
             except (WireError, LedgerError) as error:
-                self._count_bad(error)
+                self._stats.add(bad_messages=1)
+                self._bad.add(error)
         # Experiences first: a predictor that these requests wake up then sees how full the training queue is.
         if experiences:
             self._experiences.put(experiences)
@@ -208,25 +262,63 @@ class Exchange:
             self._stats.add(steps=sum(request.played for request in requests))
             self._requests.put(requests)
 
-    def _sort(self, parts: list[zmq.Frame], requests: list[Request], experiences: list[Experience]) -> None:
+    def _sort(
+        self, parts: list[zmq.Frame], remote: bool, requests: list[Request], experiences: list[Experience]
+    ) -> None:
         if len(parts) != 3:
             raise WireError(f"a message of {len(parts)} parts")
         sender, head, body = parts[0].bytes, parts[1].bytes, parts[2].buffer
-        header = wire.read_header(head)
-        if header.run != self._run_id or sender != identity(self._run_id, header.agent):
-            raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
+        if sender.startswith(REMOTE) != remote:
+            raise WireError("a message over a connection of a wrong name")
+        try:
+            header = wire.read_header(head)
+        except LayoutError:
+            if remote:  # it then sees which layout is spoken here
+                self._post(sender, Header(Kind.REJOIN, self._run_id, 0).pack())
+            raise
+        if remote and header.kind == Kind.JOIN:
+            self._join(sender, wire.decode_join(head), str(parts[1].get("Peer-Address")))
+            return
         with self._membership:
-            self._take(header, head, body, requests, experiences)
+            known = self._members.get(header.agent)
+            route = known.route if known is not None else self._former.get(header.agent)
+            if remote and (header.run != self._run_id or known is None):
+                self._post(sender, Header(Kind.REJOIN, self._run_id, header.agent).pack())
+            if header.run != self._run_id or route != sender:
+                raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
+            if known is not None:
+                self._take(known, header, head, body, requests, experiences)
+
+    def _join(self, sender: bytes, join: wire.Join, address: str) -> None:
+        """Give a number to an agent of another machine, instead of the one that it may have had."""
+        welcome = self._welcome
+        if welcome is None:
+            self._post(sender, wire.encode_stop(Header(Kind.STOP, self._run_id, 0))[0])
+            return
+        envs = welcome["envs_per_agent"]
+        with self._membership:
+            others = [member for member in self._members.values() if member.token]
+            if len(others) >= MAX_REMOTE:
+                raise WireError(f"more than {MAX_REMOTE} agents of other machines")
+            for member in others:
+                if member.token == join.token:
+                    member.gone = "came back under another number"
+            number = self._stats.number_agent()
+            self._members[number] = Member(sender, token=join.token)
+            self._stats.ledger.open(number, envs)
+        log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
+        self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
 
     def _take(
-        self, header: Header, head: bytes, body: memoryview, requests: list[Request], experiences: list[Experience]
+        self,
+        member: Member,
+        header: Header,
+        head: bytes,
+        body: memoryview,
+        requests: list[Request],
+        experiences: list[Experience],
     ) -> None:
-        """Decode a message of this run and count its steps, unless its agent is gone."""
-        member = self._members.get(header.agent)
-        if member is None:
-            if header.agent not in self._former:
-                raise WireError(f"agent {header.agent} was not admitted")
-            return
+        """Decode a message of an agent of this run and count its steps."""
         if header.half >= self._halves:
             raise WireError(f"agent {header.agent} has no half {header.half}")
         if member.guest and header.kind != Kind.REQUEST:
@@ -259,39 +351,37 @@ class Exchange:
             raise WireError(f"an agent does not send {header.kind.name}")
         member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
 
-    def _count_bad(self, error: ValueError) -> None:
-        self._stats.add(bad_messages=1)
-        self._bad += 1
-        now = time.monotonic()
-        if now - self._bad_logged > BAD_LOG_SECONDS:
-            log.warning("%d bad message(s) dropped, the last one: %s", self._bad, error)
-            self._bad, self._bad_logged = 0, now
 
-
-class AgentLink:
+class Link:
     """An agent's end: one DEALER that sends everything and receives replies and STOP."""
 
-    def __init__(self, endpoint: str, run: int, agent: int, *, patience: float) -> None:
+    def __init__(self, name: bytes) -> None:
         self._context = zmq.Context()
-        self._dealer = self._context.socket(zmq.DEALER)
-        self._dealer.setsockopt(zmq.IDENTITY, identity(run, agent))
+        self._dealer: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._dealer.setsockopt(zmq.IDENTITY, name)
         self._dealer.setsockopt(zmq.LINGER, 0)
-        self._dealer.setsockopt(zmq.RCVTIMEO, round(patience * 1000))
-        self._dealer.connect(endpoint)
 
     def send(self, messages: list[Parts]) -> None:
         for head, body in messages:
             self._dealer.send(head, zmq.SNDMORE)
             self._dealer.send(body)
 
-    def receive(self) -> bytes | None:
-        """The next message of the server, or None if there was none for as long as the patience lasts."""
-        try:
-            message: bytes = self._dealer.recv()
-        except zmq.Again:
-            return None
-        return message
-
     def close(self) -> None:
         self._dealer.close()
         self._context.term()
+
+
+class AgentLink(Link):
+    """The end of an agent that was admitted."""
+
+    def __init__(self, endpoint: str, run: int, agent: int, *, patience: float) -> None:
+        super().__init__(identity(run, agent))
+        self._dealer.setsockopt(zmq.RCVTIMEO, round(patience * 1000))
+        self._dealer.connect(endpoint)
+
+    def receive(self) -> bytes | None:
+        """The next message of the server, or None if there was none for as long as the patience lasts."""
+        try:
+            return self._dealer.recv()
+        except zmq.Again:
+            return None

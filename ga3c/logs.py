@@ -37,11 +37,14 @@ class _All(logging.Handler):
 class RunLog:
     """The handlers of a run, attached to the loggers of our packages while it lasts."""
 
-    def __init__(self, path: Path, screen: logging.Handler) -> None:
+    def __init__(self, path: Path | None, screen: logging.Handler) -> None:
+        """``path`` is that of ``log.txt``, where there is a run directory."""
         self._before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, PACKAGES)]
-        file = logging.FileHandler(path, encoding="utf-8", delay=True)
-        file.setFormatter(logging.Formatter(FORMAT))
-        self._handlers = [file, screen]
+        self._handlers: list[logging.Handler] = [screen]
+        if path is not None:
+            file = logging.FileHandler(path, encoding="utf-8", delay=True)
+            file.setFormatter(logging.Formatter(FORMAT))
+            self._handlers.insert(0, file)
         self._receiver = _receiver(_All(self._handlers))
         for logger, _, _ in self._before:
             logger.setLevel(logging.INFO)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ga3c.address import parse_address
 from ga3c.config import NETWORKS, TUNERS, Config
 from ga3c.settings import ConfigError, check, setting
 
@@ -41,6 +42,34 @@ def require_directory(key: str, path: str) -> None:
     """Refuse a file that could not be written before hours are spent on it."""
     if path and not Path(path).expanduser().parent.is_dir():
         raise ConfigError(f"{key}={path} cannot be written: the directory {Path(path).parent} does not exist")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentsOptions:
+    server: str = setting("", "address of the server, what its LISTEN says with its name: tcp://host:5555")
+    agents: int | None = setting(None, "agent processes; auto: one per core", low=1, high=4096)
+    keys: str = setting("", "directory with agents.key_secret and server.key, of './run.sh keys'; empty: no keys")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.server:
+            raise ConfigError("SERVER is missing: name the address that the server listens at, as tcp://host:5555")
+        address = parse_address("SERVER", self.server)
+        if address.port in ("0", "*"):
+            raise ConfigError(f"SERVER={self.server} has no port: the server's log says which one it listens at")
+        if not address.is_loopback and not self.keys:
+            raise ConfigError(f"SERVER={self.server} needs keys: KEYS=… names a directory of './run.sh keys'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeysOptions:
+    out: str = setting("keys", "directory for the keys; it must not exist yet")
+
+    def __post_init__(self) -> None:
+        check(self)
+        require_directory("OUT", self.out)
+        if not self.out:
+            raise ConfigError("OUT is empty: name a directory for the keys")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ class SerialServer:
         self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats, saved: dict[str, Any] | None = None
     ) -> None:
         """``saved`` is the ``state`` of a server to go on from."""
-        self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1}
+        self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1, "remote_agents": 0}
         self._config = config
         self._spec = spec
         self._stats = stats

@@ -19,12 +19,14 @@ from ga3c.envs import EnvSpec
 from ga3c.exchange import Exchange
 from ga3c.limits import resident_memory
 from ga3c.queues import Consumer, Queue
+from ga3c.remote_agents import RemoteAgents
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.wire import Request
 
 if TYPE_CHECKING:
     from ga3c.learner import Learner
+    from ga3c.network import Gate
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,17 @@ class Worker(threading.Thread):
         except BaseException as error:
             log.error("%s failed\n%s", self.name, traceback.format_exc())
             self._failed(error)
+
+
+def _make_gate(config: Config, largest_message: int) -> Gate | None:
+    """Where agents of other machines may join, if the settings say so."""
+    if not config.listen:
+        return None
+    from ga3c.keys import read_server_keys
+    from ga3c.network import Gate
+
+    keys = read_server_keys(config.keys) if config.keys else None
+    return Gate(config.listen, keys, largest_message=largest_message)
 
 
 class Server:
@@ -94,17 +107,21 @@ class Server:
             held=lambda: self.experiences.full,
         )
         self._run_id = secrets.randbits(64)
+        largest_message = wire.largest_message(spec, config.envs_per_agent or 1, config.t_max)
         self._exchange = Exchange(
             self._run_id,
             spec,
             self.requests,
             self.experiences,
             stats,
-            largest_message=wire.largest_message(spec, config.envs_per_agent or 1, config.t_max),
+            largest_message=largest_message,
             halves=len(halves(config)),
+            gate=_make_gate(config, largest_message),
+            welcome=config.for_agents(),
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
         self._agents = Agents(config, self._exchange, stats, self._run_id, log_queue)
+        self._remote = RemoteAgents(config, self._exchange, stats)
 
     @property
     def setting(self) -> dict[str, int]:
@@ -114,6 +131,7 @@ class Server:
             "agents": crew.playing + crew.starting,
             "predictors": len(self._predictors),
             "trainers": len(self._trainers),
+            "remote_agents": self._remote.playing,
         }
 
     @property
@@ -143,15 +161,14 @@ class Server:
 
     def admit_guest(self) -> Guest:
         """Let someone ask for predictions from outside: how long they take is best seen from there."""
-        number = self._stats.totals.agents_started
-        self._stats.add(agents_started=1)
+        number = self._stats.number_agent()
         self._exchange.admit_guest(number)
         return Guest(self._exchange.endpoint, self._run_id, number)
 
     def start_agents(self) -> None:
         """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
         self._exchange_worker.start()
-        self._agents.want(min(self._config.agents or 1, max(1, available_cores() - 1)))
+        self._agents.want(min(self._config.agents or 0, max(1, available_cores() - 1)))
         self._agents.tend()
 
     def start(self, learner: Learner) -> None:
@@ -176,6 +193,7 @@ class Server:
         until = time.monotonic() + seconds
         while True:
             self._agents.tend()
+            self._remote.tend()
             self._stats.look(len(self.requests), len(self.experiences), self.experiences.full)
             if self._failure is not None:
                 raise RuntimeError(f"a thread of the server failed: {self._failure}") from self._failure
@@ -188,7 +206,9 @@ class Server:
     def stop(self) -> None:
         """End agents, threads and sockets. What waits in the training queue is counted as lost, and nothing else is."""
         self.requests.close()
+        self._remote.tell_to_leave()
         self._agents.stop(STOP_SECONDS)
+        self._remote.stop()
         self._exchange.close()
         self.experiences.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]

@@ -100,6 +100,12 @@ class Stats:
             for name, amount in amounts.items():
                 setattr(self.totals, name, getattr(self.totals, name) + amount)
 
+    def number_agent(self) -> int:
+        """A number for an agent that starts or joins."""
+        with self._lock:
+            self.totals.agents_started += 1
+            return self.totals.agents_started - 1
+
     def lose(self, experiences: list[Experience]) -> None:
         """Count what is thrown away."""
         self.ledger.settle(experiences)

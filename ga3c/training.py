@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +16,7 @@ from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
 from ga3c.config import Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
+from ga3c.interrupts import stop_requests
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory, run_path
 from ga3c.server import Server
@@ -33,7 +30,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RATES = ("pps", "tps", "trained_per_second", "agents", "predictors", "trainers", "lag_mean")  # of the whole session
+RATES = (
+    "pps",
+    "tps",
+    "trained_per_second",
+    "agents",
+    "remote_agents",
+    "predictors",
+    "trainers",
+    "lag_mean",
+)  # of the whole session
 # The settings that decide which players there are: only the same ones can go on with a saved play.
 PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max")
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
@@ -55,29 +61,6 @@ def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]
     return Training(resolve(config, spec), spec, interrupted).run()
 
 
-@contextmanager
-def stop_requests(*, last: bool = False) -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event, however often. Set on purpose: a shell may start us with them ignored.
-
-    Afterwards they mean what they meant before, or, if the run is the ``last`` thing that the process does, nothing: a
-    second Ctrl-C must not kill an interpreter that is about to end well.
-    """
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if last else handler)
-
-
 def probe(config: Config) -> EnvSpec:
     """Make one environment of the game, so that what cannot be played is refused before anything starts."""
     games = make_games(config, 1)
@@ -92,11 +75,14 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
     # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
     # Six agents of 16 ALE games use two cores better than three (85 against 79 % of what they can, 3x32 91 %), but take
     # their first step after 12 s and more, and the tuner adds agents anyway.
-    agents = config.agents or max(available_cores() + 1, -(-8 * available_cores() // envs))
+    agents = config.agents
+    if agents is None:
+        agents = max(available_cores() + 1, -(-8 * available_cores() // envs))
     experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
     return config.replace(
         agents=agents,
         envs_per_agent=envs,
+        tuner=config.tuner if agents else "off",  # there is nothing to tune where others decide how many play
         network=network_name(config, spec),
         torch_threads=config.torch_threads or 1,
         train_queue=config.train_queue or 2 * experiences_per_batch,

@@ -54,7 +54,8 @@ class TunableServer:
 
     @property
     def setting(self) -> Setting:
-        return Setting(**{**self._server.setting, "agents": self._server.agents_playing})
+        now = self._server.setting
+        return Setting(self._server.agents_playing, now["predictors"], now["trainers"])
 
     def unsettled(self) -> str:
         return self._server.unsettled()

@@ -11,16 +11,23 @@ are stack − 1 + n, and one more where the observation that the last step reach
 | EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
+| JOIN | agent | token; version of ga3c as text | – |
+| WELCOME | server | settings as JSON | – |
+| REJOIN | server | – | – |
+| PROBE | server | – | – |
 
-``real`` says of each environment whether a step was played to reach its observation, or only a reset.
+``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last four
+are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void, and
+PROBE tells nothing: that it can be sent is what the server wants to know.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +44,8 @@ SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
 MAX_ENVS = 4096  # of one agent
 MAX_STEPS = 4096  # steps of one experience
+TOKEN_BYTES = 16
+MAX_VERSION = 64  # letters of a version
 
 Parts = tuple[bytes, bytes | memoryview]
 Buffer = bytes | memoryview
@@ -46,12 +55,20 @@ class WireError(ValueError):
     """A message that does not follow the layout."""
 
 
+class LayoutError(WireError):
+    """A message of another version's layout."""
+
+
 class Kind(IntEnum):
     REQUEST = 1
     REPLY = 2
     EXPERIENCE = 3
     SCORES = 4
     STOP = 5
+    JOIN = 6
+    WELCOME = 7
+    REJOIN = 8
+    PROBE = 9
 
 
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header
@@ -95,8 +112,10 @@ def read_header(head: Buffer) -> Header:
     if len(head) < HEADER.size:
         raise WireError(f"a head of {len(head)} bytes is too short")
     magic, layout, kind, half, run, agent, version = HEADER.unpack_from(head)
-    if magic != MAGIC or layout != LAYOUT:
-        raise WireError(f"not a message of layout {LAYOUT}")
+    if magic != MAGIC:
+        raise WireError("not a message of ga3c")
+    if layout != LAYOUT:
+        raise LayoutError(f"a message of layout {layout}, where {LAYOUT} is spoken")
     known = KINDS.get(kind)
     if known is None:
         raise WireError(f"unknown kind {kind}")
@@ -209,6 +228,43 @@ def decode_scores(head: Buffer) -> tuple[Finished, ...]:
 
 def encode_stop(header: Header) -> Parts:
     return header.pack(), b""
+
+
+class Join(NamedTuple):
+    """Who wants to join: the token is the same for as long as the process lives, and nobody else knows it."""
+
+    token: bytes
+    version: str
+
+
+def encode_join(join: Join) -> Parts:
+    return Header(Kind.JOIN, run=0, agent=0).pack() + join.token + join.version.encode(), b""
+
+
+def decode_join(head: Buffer) -> Join:
+    token, version = bytes(head[HEADER.size :][:TOKEN_BYTES]), bytes(head[HEADER.size + TOKEN_BYTES :])
+    _expect("a token", len(token), TOKEN_BYTES)
+    try:
+        join = Join(token, version.decode())
+    except UnicodeDecodeError:
+        raise WireError("a version that is no text") from None
+    if len(join.version) > MAX_VERSION or not join.version.isprintable():
+        raise WireError("a version that cannot be shown")
+    return join
+
+
+def encode_welcome(header: Header, settings: dict[str, Any]) -> Parts:
+    return header.pack() + json.dumps(settings).encode(), b""
+
+
+def decode_welcome(head: Buffer) -> dict[str, Any]:
+    try:
+        settings = json.loads(bytes(head[HEADER.size :]))
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"settings that are no JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise WireError("settings that have no names")
+    return settings
 
 
 def largest_message(spec: EnvSpec, envs: int, steps: int) -> int:

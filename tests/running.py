@@ -4,18 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
 
-def start(cwd, *words):
+def start(cwd, *words, output=subprocess.PIPE, prefix=()):
+    """``prefix`` is a command that starts ours, in a network of its own for example."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
     return subprocess.Popen(
-        [sys.executable, "-m", "ga3c", *words],
+        [*prefix, sys.executable, "-m", "ga3c", *words],
         cwd=cwd,
         env=environment,
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
@@ -33,6 +35,16 @@ def finish(process, seconds=60):
 
 def run(cwd, *words, seconds=60):
     return finish(start(cwd, *words), seconds)
+
+
+def children_of(pid):
+    """The agent processes of a server, or of an agents command."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(status.parent.name))
+    return found
 
 
 def rows_of(path):

@@ -145,7 +145,7 @@ def test_settings_have_a_short_form():
     [
         ("GRID=2by64", "is not a list like 2x64,16x1"),
         ("GRID=2x64/2", "is not a list like"),
-        ("GRID=0x4", "AGENTS=0 is out of range"),
+        ("GRID=0x4", "AGENTS=0 plays nothing"),
         ("PEERS=sb4", "PEERS=sb4 is unknown. Did you mean sb3?"),
         ("QUIK=1", "Did you mean QUICK?"),
         ("SECONDS=0", "out of range"),

@@ -24,12 +24,12 @@ def make_row(**changes: Any) -> dict[str, Any]:
     counts = {"seconds": 85.4, "window": 5.0, "steps": 123_456, "episodes": 12, "updates": 3_456}
     scores = {"score_last": -21.0, "score": -20.13}
     rates = {"pps": 1_234.4, "tps": 31.2, "trained_per_second": 1_229.7, "bootstrap_per_second": 20.0}
-    setting = {"agents": 3, "predictors": 2, "trainers": 1}
+    setting = {"agents": 3, "predictors": 2, "trainers": 1, "remote_agents": 0}
     queues = {"prediction_queue": 2.1, "training_queue": 5.0, "prediction_batch": 14.2, "training_batch": 40.3}
     lags = {"lag_mean": 5.1, "lag_max": 17}
     losses = {"policy_loss": -0.3, "value_loss": 0.0123, "entropy": 1.38, "gradient_norm": 4.567}
     busy = {"predictor_busy": 0.45, "trainer_busy": 0.97, "held": 0.3, "limit": "trainers"}
-    dropped = {"stale_steps": 0, "lost_steps": 0, "bad_updates": 0, "bad_messages": 0}
+    dropped = {"stale_steps": 0, "lost_steps": 0, "unaccounted_steps": 0, "bad_updates": 0, "bad_messages": 0}
     row: dict[str, Any] = {**counts, **scores, **rates, **setting, **queues, **lags, **losses, **busy, **dropped}
     assert changes.keys() <= row.keys()
     return row | changes
@@ -72,11 +72,18 @@ def test_line_has_every_figure() -> None:
     )
 
 
+def test_agents_of_other_machines_stand_behind_the_local_ones() -> None:
+    row = make_row(remote_agents=8)
+    assert "NA/NP/NT 3+8/2/1 " in format_line(row)
+    assert any("NA 3+8" in squeezed(line) for line in panel_lines(row, Config(), 80, 30))
+
+
 def test_line_from_a_real_row() -> None:
     stats = Stats()
     before = stats.snapshot()
     stats.add(steps=5, predictions=6, prediction_batches=1)
-    row = window_row(before, stats.snapshot(), {"agents": 1, "predictors": 1, "trainers": 1}, None, None)
+    setting = {"agents": 1, "predictors": 1, "trainers": 1, "remote_agents": 0}
+    row = window_row(before, stats.snapshot(), setting, None, None)
     assert row.keys() == make_row().keys()
     assert "steps 5 games 0 score – (last –)" in squeezed(format_line(row))
     assert "rolling – last –" in squeezed("\n".join(panel_lines(row, Config(), 80, 24)))

@@ -83,7 +83,7 @@ def test_resizes_while_it_runs(start):
     run.server.resize(agents=3, predictors=4, trainers=4)
     run.wait_until(lambda: len(run.processes()) == 3)
     run.wait_until(lambda: all(run.server._exchange.member(number).played > 0 for number in run.processes()))
-    assert run.server.setting == {"agents": 3, "predictors": 4, "trainers": 4}
+    assert run.server.setting == {"agents": 3, "predictors": 4, "trainers": 4, "remote_agents": 0}
     started = time.monotonic()
     run.server.resize(agents=1, predictors=1, trainers=1)
     run.wait_until(lambda: len(run.processes()) == 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import ROOT, finish, rows_of, run, start
+from running import ROOT, children_of, finish, rows_of, run, start
 from waiting import wait_until
 
 import ga3c
@@ -35,19 +35,6 @@ SUMMARY_KEYS = {
 
 def summary_of(path):
     return json.loads((path / "summary.json").read_text())
-
-
-def children_of(pid):
-    """The agent processes of a server."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            found.append(int(status.parent.name))
-    return found
 
 
 def test_a_run_leaves_the_documented_files(tmp_path):

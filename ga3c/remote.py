@@ -1,0 +1,111 @@
+"""``./run.sh agents``: agent processes for a server on another machine, replaced when they die. Never imports torch."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.connection
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from multiprocessing.context import SpawnProcess
+
+from ga3c.agents import DEATHS_WINDOW, Deaths, clean_start, how_it_ended
+from ga3c.config import available_cores
+from ga3c.interrupts import stop_requests
+from ga3c.keys import read_agent_keys
+from ga3c.logs import SHORT, RunLog
+from ga3c.options import AgentsOptions
+from ga3c.remote_agent import RUN_OVER, UNFIT, RemoteTask, run_remote_agent
+from ga3c.settings import read_words
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+LEAVE_SECONDS = 1.0  # for all to end, before they are killed
+
+
+class RemoteCrew:
+    """The processes of one machine."""
+
+    def __init__(
+        self, options: AgentsOptions, log_queue: multiprocessing.Queue[logging.LogRecord], interrupted: threading.Event
+    ) -> None:
+        self._server = options.server
+        self._keys = read_agent_keys(options.keys) if options.keys else None
+        self._count = options.agents or available_cores()
+        self._log_queue = log_queue
+        self._interrupted = interrupted
+        self._spawn = multiprocessing.get_context("spawn")
+        self._processes: dict[int, SpawnProcess] = {}
+        self._deaths = Deaths(DEATHS_WINDOW)
+        self._start_after = 0.0
+
+    def run(self) -> int:
+        """Until the server's run is over (0), Ctrl-C (0), or there is no point in going on (1)."""
+        log.info("%d agents for %s; Ctrl-C ends them", self._count, self._server)
+        try:
+            while not self._interrupted.is_set():
+                self._start_missing()
+                sentinels = [process.sentinel for process in self._processes.values()]
+                multiprocessing.connection.wait(sentinels, timeout=LOOK_SECONDS)
+                if (code := self._reap()) is not None:
+                    return code
+            return 0
+        finally:
+            self._stop()
+
+    def _start_missing(self) -> None:
+        if time.monotonic() < self._start_after:
+            return
+        for number in range(self._count):
+            if number not in self._processes:
+                task = RemoteTask(self._server, self._keys, speaks=number == 0)
+                process = self._spawn.Process(
+                    target=run_remote_agent, args=(task, self._log_queue), name=f"remote-{number}", daemon=True
+                )
+                with clean_start():
+                    process.start()
+                self._processes[number] = process
+
+    def _reap(self) -> int | None:
+        """Notice who ended; returns the exit code if that is the end of all."""
+        for number, process in list(self._processes.items()):
+            if process.is_alive():
+                continue
+            del self._processes[number]
+            if process.exitcode == RUN_OVER:
+                log.info("the run of %s is over", self._server)
+                return 0
+            if process.exitcode == UNFIT:
+                return 1
+            now = time.monotonic()
+            self._deaths.add(now)
+            if self._deaths.too_many:
+                log.error("%s; the last %s", self._deaths, how_it_ended(process))
+                return 1
+            self._start_after = now + self._deaths.backoff
+            log.warning("an agent %s and is replaced", how_it_ended(process))
+        return None
+
+    def _stop(self) -> None:
+        until = time.monotonic() + LEAVE_SECONDS
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.join(max(until - time.monotonic(), 0.0))
+            process.kill()
+            process.join(1.0)
+
+
+def main(words: Iterable[str]) -> int:
+    options = AgentsOptions(**read_words(AgentsOptions, words))
+    screen = logging.StreamHandler(sys.stderr)
+    screen.setFormatter(logging.Formatter(SHORT, "%H:%M:%S"))
+    run_log = RunLog(None, screen)
+    try:
+        with stop_requests(last=True) as interrupted:
+            return RemoteCrew(options, run_log.queue, interrupted).run()
+    finally:
+        run_log.close()
