@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,24 +19,28 @@ from types import ModuleType
 
 from ga3c.agent import AgentTask, half_sizes, run_agent
 from ga3c.config import Config
-from ga3c.exchange import Exchange
+from ga3c.exchange import Exchange, Member
+from ga3c.limits import limit_advice
 from ga3c.stats import Stats
 
 log = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 0.6  # an agent that was told to leave and has not by then is killed
 FRUITLESS_TOLERATED = 2  # deaths in a row without a single step: a replacement would not do better
-DEATHS_TOLERATED = 10
+DEATHS_TOLERATED = 10  # of one kind, or two of each agent if that is more: all may be killed at once
 DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
-BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
+BLOW_SECONDS = 1.0  # deaths this close together are one blow: what ends one agent often ends others with it
+BACKOFF_SECONDS = 0.25  # before the replacements after a blow; doubles with each further one in the next seconds
 BACKOFF_MOST = 4.0
+BACKOFF_WINDOW = 10.0
+LAST_WORDS_SECONDS = 0.5  # that the reason of an agent which failed may still be under way
 START_PATIENCE = 10.0  # times STALL_SECONDS, until all environments were made
 STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
 LOOK_MOST = 0.5  # seconds that count between two looks: the server itself may have been paused
 
 
 class AgentsKeepDying(RuntimeError):
-    """Replacing agents does not help; the message has the last one's end."""
+    """Starting agents does not help; the message has the last one's end."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ class AgentProcess:
     messages: tuple[int, int] = (0, 0)  # heard of it and sent to it when it was last looked at
     quiet: float = 0.0  # attended seconds since these changed while it was its turn
     stalled: bool = False  # it was killed for its silence
+    found_dead: float | None = None  # when
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,9 @@ class Agents:
         self._agents: dict[int, AgentProcess] = {}
         self._halves = len(half_sizes(config))
         self._looked = time.monotonic()
-        self._deaths: deque[float] = deque()
-        self._stalls: deque[float] = deque()
-        self._fruitless = 0  # deaths in a row of agents that had not played
+        self._deaths: defaultdict[str, deque[float]] = defaultdict(deque)  # when, by their kind
+        self._blows: deque[float] = deque()
+        self._fruitless = 0  # blows in a row to agents that had not played, since one began to
         self._start_after = 0.0
         self._proven = 0  # the most that were wanted and all played
         self._most = math.inf
@@ -106,8 +111,9 @@ class Agents:
             try:
                 self._start()
             except OSError as error:
-                if not self._give_up_more(f"no further agent could be started: {error}"):
-                    raise
+                why = f"no further agent could be started: {error}. {limit_advice(error, self._target)}".rstrip(". ")
+                if not self._give_up_more(why):
+                    raise AgentsKeepDying(why) from None
         for number in self._staying()[self._target :]:
             self._ask_to_leave(number, now)
         self.crew = self._count()
@@ -146,7 +152,6 @@ class Agents:
         self._most, self.refusal = self._proven, why
         self._fruitless = 0
         self._deaths.clear()
-        self._stalls.clear()
         log.warning("%s; the run goes on with %d", why, self._proven)
         return True
 
@@ -157,7 +162,9 @@ class Agents:
         staying = self._staying()
         for number in staying:
             agent = self._agents[number]
-            agent.plays = agent.plays or self._exchange.member(number).played > 0
+            if not agent.plays and self._exchange.member(number).played:
+                agent.plays = True
+                self._fruitless = 0
         playing = sum(self._agents[number].plays for number in staying)
         return Crew(playing, len(staying) - playing, len(self._agents) - len(staying))
 
@@ -202,33 +209,48 @@ class Agents:
                 if agent.leaving_since is not None and now - agent.leaving_since > LEAVE_SECONDS:
                     agent.process.kill()
                 continue
+            member = self._exchange.member(number)
+            agent.found_dead = agent.found_dead or now
+            failed = agent.process.exitcode == 1 and not agent.leaving_since
+            if failed and not member.last_words and now - agent.found_dead < LAST_WORDS_SECONDS:
+                continue
             del self._agents[number]
-            played = self._exchange.member(number).played
             lost = self._exchange.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
-                self._fruitless = 0 if played else self._fruitless + 1
-                self._died(number, agent, lost, now)
+                self._died(number, agent, member, lost, now)
 
-    def _died(self, number: int, agent: AgentProcess, lost: int, now: float) -> None:
+    def _died(self, number: int, agent: AgentProcess, member: Member, lost: int, now: float) -> None:
+        code = agent.process.exitcode or 0
+        window = DEATHS_WINDOW
         if agent.stalled:
-            end = f"was silent for {agent.quiet:.0f} s, so it was killed"
-            recent, window = self._stalls, max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
+            kind, end = "silence", f"was silent for {agent.quiet:.0f} s, so it was killed"
+            window = max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
+        elif code < 0:
+            kind = end = f"was killed by signal {-code}"
+        elif member.last_words:
+            kind, end = "failure", f"failed: {member.last_words}"
         else:
-            code = agent.process.exitcode
-            end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-            recent, window = self._deaths, DEATHS_WINDOW
+            kind = end = f"ended with code {code}"
+        recent = self._deaths[kind]
         recent.append(now)
-        while now - recent[0] > window:
-            recent.popleft()
-        if self._fruitless > FRUITLESS_TOLERATED or len(recent) > DEATHS_TOLERATED:
+        _forget(recent, now - window)
+        if not self._blows or now - self._blows[-1] > BLOW_SECONDS:
+            self._blows.append(now)
+            self._fruitless = 0 if member.played else self._fruitless + 1
+        _forget(self._blows, now - BACKOFF_WINDOW)
+        if self._fruitless > FRUITLESS_TOLERATED or len(recent) > max(DEATHS_TOLERATED, 2 * self.wanted):
             why = f"{len(recent)} agents died within {window:.0f} s; the last, agent {number}, {end}"
             if not self._give_up_more(why):
-                raise AgentsKeepDying(f"{why}. What it said is in log.txt")
+                raise AgentsKeepDying(why)
             return
-        backoff = min(BACKOFF_SECONDS * 2 ** (len(recent) - 1), BACKOFF_MOST)
-        self._start_after = now + backoff
+        self._start_after = now + min(BACKOFF_SECONDS * 2 ** (len(self._blows) - 1), BACKOFF_MOST)
         log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
+
+
+def _forget(times: deque[float], before: float) -> None:
+    while times and times[0] < before:
+        times.popleft()
 
 
 @contextmanager

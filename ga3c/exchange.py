@@ -47,6 +47,7 @@ class Member:
     heard: int = 0  # messages
     requests: int = 0
     replies: int = 0
+    last_words: str = ""  # why it ended by itself
 
     @property
     def waiting(self) -> int:
@@ -224,6 +225,8 @@ class Exchange:
             experiences.append(experience)
         elif header.kind == Kind.SCORES:
             self._stats.add_games(wire.decode_scores(head))
+        elif header.kind == Kind.FAILURE:
+            member.last_words = wire.decode_failure(head)
         else:
             raise WireError(f"an agent does not send {header.kind.name}")
 
@@ -260,6 +263,7 @@ class AgentLink:
             return None
         return message
 
-    def close(self) -> None:
-        self._dealer.close()
+    def close(self, linger: float = 0.0) -> None:
+        """Leave; what was sent gets so many seconds to arrive."""
+        self._dealer.close(round(linger * 1000))
         self._context.term()

@@ -11,6 +11,7 @@ observation that the last step reached is sent along.
 | EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
+| FAILURE | agent | bytes; why it ends, in UTF-8 | – |
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ REPLY = struct.Struct("<II")
 EXPERIENCE = struct.Struct("<IQII")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
+FAILURE = struct.Struct("<I")
 MAX_ENVS = 4096  # observations of one request
 MAX_STEPS = 4096  # steps of one experience
+MAX_TEXT = 1000  # bytes of the reason of a failure
 
 Parts = tuple[bytes, bytes | memoryview]
 Buffer = bytes | memoryview
@@ -49,6 +52,7 @@ class Kind(IntEnum):
     EXPERIENCE = 3
     SCORES = 4
     STOP = 5
+    FAILURE = 6
 
 
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header
@@ -177,6 +181,20 @@ def decode_scores(head: Buffer) -> tuple[Finished, ...]:
 
 def encode_stop(header: Header) -> Parts:
     return header.pack(), b""
+
+
+def encode_failure(header: Header, reason: str) -> Parts:
+    text = reason.encode(errors="replace")[:MAX_TEXT]
+    return header.pack() + FAILURE.pack(len(text)) + text, b""
+
+
+def decode_failure(head: Buffer) -> str:
+    (count,) = _fields(head, FAILURE)
+    start = HEADER.size + FAILURE.size
+    if count > MAX_TEXT:
+        raise WireError(f"a reason of {count} bytes")
+    _expect("a reason", len(head), start + count)
+    return bytes(head[start:]).decode(errors="replace")
 
 
 def largest_message(spec: EnvSpec, envs: int, steps: int) -> int:

@@ -7,18 +7,35 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+QUICK = [
+    "GAME=CartPole-v1",
+    "AGENTS=2",
+    "ENVS_PER_AGENT=2",
+    "MIN_BATCH=10",
+    "HIDDEN=16",
+    "LOG_SECONDS=0.5",
+    "TENSORBOARD=0",
+]
 
 
-def start(cwd, *words):
+def start(cwd, *words, patch="", through=(), **options):
+    """Start a run; ``patch`` is Python that is done before, and ``through`` the command that starts it."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
+    program = ["-m", "ga3c"]
+    if patch:
+        (Path(cwd) / "patched.py").write_text(
+            f"{patch}\nimport sys\nfrom ga3c.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
+        )
+        program = ["patched.py"]
     return subprocess.Popen(
-        [sys.executable, "-m", "ga3c", *words],
+        [*through, sys.executable, *program, *words],
         cwd=cwd,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        **options,
     )
 
 
@@ -31,8 +48,35 @@ def finish(process, seconds=60):
     return process.returncode, output
 
 
-def run(cwd, *words, seconds=60):
-    return finish(start(cwd, *words), seconds)
+def run(cwd, *words, seconds=60, **options):
+    return finish(start(cwd, *words, **options), seconds)
+
+
+def summary_of(path):
+    return json.loads((path / "summary.json").read_text())
+
+
+def trains(path):
+    """Whether the run has made an update; for ``wait_until``."""
+    return lambda: any(row["updates"] for row in rows_of(path))
+
+
+def children_of(pid):
+    """The processes that a server has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(status.parent.name))
+    return found
+
+
+def all_gone(pids):
+    """Whether none of these processes is there any more; for ``wait_until``."""
+    return lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def rows_of(path):
