@@ -3,6 +3,7 @@ quick tuner."""
 
 import pytest
 import torch
+from running import end_all
 from serving import Run
 from tuned import PLAN
 
@@ -12,6 +13,12 @@ from tuner.record import Record
 from tuner.strategy import Paper
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_run_is_left():
+    yield
+    end_all()
 
 
 @pytest.fixture

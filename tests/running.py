@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+STARTED = []
 QUICK = [
     "GAME=CartPole-v1",
     "AGENTS=2",
@@ -27,7 +29,7 @@ def start(cwd, *words, patch="", through=(), **options):
             f"{patch}\nimport sys\nfrom ga3c.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
         )
         program = ["patched.py"]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*through, sys.executable, *program, *words],
         cwd=cwd,
         env=environment,
@@ -37,18 +39,29 @@ def start(cwd, *words, patch="", through=(), **options):
         start_new_session=True,
         **options,
     )
+    STARTED.append(process)
+    return process
 
 
-def finish(process, seconds=60):
+def end_all():
+    """End what a test that failed has left running: it would take the cores from all tests that follow."""
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def finish(process, seconds=120):
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        process.kill()  # or it would take the cores from all tests that follow
+        os.killpg(process.pid, signal.SIGKILL)
         raise
     return process.returncode, output
 
 
-def run(cwd, *words, seconds=60, **options):
+def run(cwd, *words, seconds=120, **options):
     return finish(start(cwd, *words, **options), seconds)
 
 
