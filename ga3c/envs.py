@@ -243,6 +243,7 @@ class GymGames(VectorGames):
         self._first_action = int(space.start)
         self._encode = Preprocess(self._vector.single_observation_space, count)
         self.spec = self._encode.spec(int(space.n))
+        self._zeros = np.zeros(count * self.spec.frame[0] if not self.spec.is_image else 0, dtype=np.float32)
 
     def reset(self, seed: int) -> np.ndarray:
         try:
@@ -269,7 +270,8 @@ class GymGames(VectorGames):
 
     def _check_finite(self, taken: np.ndarray) -> None:
         """One number that is none would spoil all that is trained together with it."""
-        if not (self.spec.is_image or np.isfinite(taken).all()):
+        # Times 0, only what is not finite makes another sum than 0: a quarter of the time of ``isfinite``.
+        if len(self._zeros) and taken.ravel().dot(self._zeros) != 0.0:
             (env, *_) = np.argwhere(~np.isfinite(taken))[0]
             raise GameFault(f"GAME={self._game} returned an observation that is not finite: {taken[env, 0]}")
 
@@ -289,8 +291,9 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._game = game
         space = env.observation_space
+        self._shape = space.shape
         self._box = space if isinstance(space, gymnasium.spaces.Box) else None
-        self._usual: tuple[tuple[int, ...], np.dtype[Any]] | None = None  # shape and type that were right before
+        self._usual: np.dtype[Any] | None = None  # a type that was right before
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         try:
@@ -305,7 +308,13 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
             observation, reward, terminated, truncated, info = self.env.step(action)
         except Exception as error:
             raise self._raised("step", error) from error
-        self._check(observation, "step")
+        # The usual one is told here by what costs the least: an agent with one environment waits for this.
+        if (
+            type(observation) is not np.ndarray
+            or observation.dtype is not self._usual
+            or observation.shape != self._shape
+        ):
+            self._check(observation, "step")
         try:
             finite = math.isfinite(reward)
         except TypeError:
@@ -318,12 +327,9 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._box is None:
             return
         array = np.asarray(observation)
-        if (array.shape, array.dtype) == self._usual:
-            return
-        if array.shape != self._box.shape:
+        if array.shape != self._shape:
             raise GameFault(
-                f"GAME={self._game} returned an observation of shape {array.shape} instead of {self._box.shape} in "
-                f"{method}"
+                f"GAME={self._game} returned an observation of shape {array.shape} instead of {self._shape} in {method}"
             )
         # What is rounded to fewer digits is the same observation; what is cut to whole numbers or wraps around is not.
         wanted = self._box.dtype
@@ -331,7 +337,7 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
         if fits and wanted.kind in "iu" and not np.can_cast(array.dtype, wanted):
             fits = bool((array.astype(wanted) == array).all())  # this time: the next one is looked at again
         elif fits:
-            self._usual = (array.shape, array.dtype)
+            self._usual = array.dtype
         if not fits:
             raise GameFault(
                 f"GAME={self._game} returned an observation of {array.dtype} instead of {wanted} in {method}"

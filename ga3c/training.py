@@ -108,6 +108,7 @@ class Training:
         self._learner: Learner | None = None
         self._server: Server | SerialServer | None = None
         self._tuning: Tuning | None = None
+        self._playing = False
         self._first: Snapshot = self._stats.snapshot()  # when play began
         self._window = self._first  # when the window of the next line began
 
@@ -179,12 +180,12 @@ class Training:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
-        playing, before = False, self._stats.totals.predictions
+        before = self._stats.totals.predictions
         while not (reason := self._reason_to_stop()):
             server.wait(0.05)
             now = time.monotonic()
-            if not playing and self._stats.totals.predictions > before:
-                playing = True
+            if not self._playing and self._stats.totals.predictions > before:
+                self._playing = True
                 self._first = self._window = self._stats.snapshot()  # rates leave out the start
                 log.info("first prediction after %.1f s", self._stats.session_seconds)
                 if self._tuning is not None:
@@ -224,7 +225,7 @@ class Training:
             self._tuning.stop()
         rates: dict[str, Any] = dict.fromkeys(RATES, 0)
         if self._server is not None:
-            if self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
+            if self._playing and self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
                 self._log_window(self._server)
             # Taken before the stop, which is no part of what is measured.
             row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)

@@ -88,8 +88,15 @@ def children_of(pid):
 
 
 def all_gone(pids):
-    """Whether none of these processes is there any more; for ``wait_until``."""
-    return lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    """Whether all of these processes have ended, taken note of or not; for ``wait_until``."""
+
+    def ended(pid):
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    return lambda: all(map(ended, pids))
 
 
 def rows_of(path):
