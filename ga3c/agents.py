@@ -29,7 +29,7 @@ LEAVE_SECONDS = 0.6  # an agent that was told to leave and has not by then is ki
 FRUITLESS_TOLERATED = 2  # deaths in a row without a single step: a replacement would not do better
 DEATHS_TOLERATED = 10  # of one kind, or two of each agent if that is more: all may be killed at once
 DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
-BLOW_SECONDS = 1.0  # deaths this close together are one blow: what ends one agent often ends others with it
+BLOW_SECONDS = 1.0  # deaths this close together are one blow, which replacements are not a part of
 BACKOFF_SECONDS = 0.25  # before the replacements after a blow; doubles with each further one in the next seconds
 BACKOFF_MOST = 4.0
 BACKOFF_WINDOW = 10.0
@@ -46,6 +46,7 @@ class AgentsKeepDying(RuntimeError):
 @dataclass
 class AgentProcess:
     process: SpawnProcess
+    started: float
     plays: bool = False
     leaving_since: float | None = None
     messages: tuple[int, int] = (0, 0)  # heard of it and sent to it when it was last looked at
@@ -186,7 +187,7 @@ class Agents:
         except OSError:
             self._exchange.dismiss(number)
             raise
-        self._agents[number] = AgentProcess(process)
+        self._agents[number] = AgentProcess(process, time.monotonic())
 
     def _watch(self, now: float) -> None:
         """Kill agents that say nothing although it is their turn: stopped, or stuck in their environment."""
@@ -235,7 +236,7 @@ class Agents:
         recent = self._deaths[kind]
         recent.append(now)
         _forget(recent, now - window)
-        if not self._blows or now - self._blows[-1] > BLOW_SECONDS:
+        if not self._blows or now - self._blows[-1] > BLOW_SECONDS or agent.started > self._blows[-1]:
             self._blows.append(now)
             self._fruitless = 0 if member.played else self._fruitless + 1
         _forget(self._blows, now - BACKOFF_WINDOW)

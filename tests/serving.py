@@ -44,7 +44,7 @@ class Run:
     def processes(self):
         return {number: agent.process for number, agent in self.server._agents._agents.items()}
 
-    def speed(self, seconds=1.0):
+    def speed(self, seconds):
         """Steps per second from now on."""
         before, since = self.stats.totals.steps, time.monotonic()
         self.server.wait(seconds)

@@ -28,16 +28,12 @@ def test_two_runs_that_start_at_once_do_not_meet(tmp_path):
 
 
 def test_a_run_directory_is_for_one_run_at_a_time(tmp_path):
-    process = start(tmp_path, *QUICK, "RUN=here", "CHECKPOINT_SECONDS=0.5")
+    start(tmp_path, *QUICK, "RUN=here", "CHECKPOINT_SECONDS=0.5")
     wait_until(lambda: list(tmp_path.glob("here/checkpoints/*.safetensors")), 120)
     for words in (["RUN=here"], ["RESUME=here"]):
         code, output = run(tmp_path, *QUICK, *words)
         assert code == 2, output
         assert "another run writes to here at this moment" in output
-    process.kill()
-    finish(process)
-    code, output = run(tmp_path, *QUICK, "RESUME=here", "MAX_STEPS=500")  # the kernel has given it back
-    assert "another run" not in output
 
 
 def limited(kind, soft, hard=None):
@@ -52,7 +48,7 @@ def test_too_few_open_files_are_refused_with_what_is_needed(tmp_path):
 
 
 def test_a_soft_limit_on_open_files_is_raised(tmp_path):
-    code, output = run(tmp_path, *QUICK, "MAX_STEPS=500", preexec_fn=limited(resource.RLIMIT_NOFILE, 32, 1024))
+    code, output = run(tmp_path, *QUICK, "MAX_STEPS=500", preexec_fn=limited(resource.RLIMIT_NOFILE, 16, 1024))
     assert code == 0, output
 
 
@@ -89,6 +85,7 @@ def test_too_few_processes_are_refused_with_what_is_needed(tmp_path):
     assert re.search(told, output), output
 
 
+@pytest.mark.long
 @needs_user
 def test_processes_that_run_out_later_end_the_run_with_the_limit(tmp_path):
     process = start(tmp_path, *QUICK, "RUN=here", through=THROUGH)

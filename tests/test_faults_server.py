@@ -17,12 +17,12 @@ def semaphores_of(pid):
         return set(re.findall(r"/dev/shm/sem\S+", maps.read()))
 
 
-def test_a_killed_server_leaves_nothing_and_its_run_goes_on(tmp_path, monkeypatch):
+def test_a_killed_server_leaves_nothing_and_its_run_goes_on_from_the_last_whole_checkpoint(tmp_path, monkeypatch):
     temporary, path = tmp_path / "temporary", tmp_path / "here"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     process = start(tmp_path, *QUICK, "RUN=here", "CHECKPOINT_SECONDS=0.5")
-    wait_until(lambda: trains(path)() and list(path.glob("checkpoints/*.safetensors")), 120)
+    wait_until(lambda: trains(path)() and len(list(path.glob("checkpoints/*.safetensors"))) > 1, 120)
     children, semaphores = children_of(process.pid), semaphores_of(process.pid)
     assert len(children) >= 2
     assert semaphores
@@ -32,20 +32,16 @@ def test_a_killed_server_leaves_nothing_and_its_run_goes_on(tmp_path, monkeypatc
     assert list(temporary.iterdir())  # which nobody could remove any more
     unfinished = path / "checkpoints" / ".000000000009.safetensors.4711"
     unfinished.write_bytes(b"half of it")  # as if it had been killed while it saved
+    newest = checkpoints_of(path)[0]
+    newest.write_bytes(newest.read_bytes()[:-1000])
     _, _, state = load_newest(path)
     code, output = run(tmp_path, "RESUME=here", f"MAX_STEPS={state['steps'] + 500}")
     assert code == 0, output
+    assert re.search(rf"{newest.name} cannot be read .*; the one before it is taken", output)
     assert f"resumed at step {state['steps']}, update {state['updates']}" in output
     assert not list(temporary.iterdir())
     assert not any(Path(name).exists() for name in semaphores)
     assert not unfinished.exists()
-
-    newest, before = checkpoints_of(path)[:2]
-    newest.write_bytes(newest.read_bytes()[:-1000])
-    code, output = run(tmp_path, "RESUME=here", f"MAX_STEPS={state['steps'] + 1000}")
-    assert code == 0, output
-    assert re.search(rf"{newest.name} cannot be read .*; the one before it is taken", output)
-    assert f"update {int(before.stem)}" in output
 
 
 FAIL = """
@@ -76,12 +72,13 @@ def spoil(*given, **named):
     ("patch", "told"),
     [
         ("model.Model.predict = later(model.Model.predict, 200, break_down)", "on purpose"),
-        ("model.Model.gradient = later(model.Model.gradient, 20, break_down)", "on purpose"),
-        ("model.Model.predict = later(model.Model.predict, 200, run_out)", "smaller MAX_PREDICTION_BATCH, MIN_BATCH"),
+        pytest.param(
+            "model.Model.gradient = later(model.Model.gradient, 20, break_down)", "on purpose", marks=pytest.mark.long
+        ),
         ("model.Model.gradient = later(model.Model.gradient, 20, run_out)", "smaller MAX_PREDICTION_BATCH, MIN_BATCH"),
         ("trainer.actor_critic_loss = later(loss, 20, spoil)", "5 updates in a row were not finite"),
     ],
-    ids=["predictor", "trainer", "memory of a prediction", "memory of a gradient", "loss"],
+    ids=["predictor", "trainer", "memory", "loss"],
 )
 def test_a_thread_that_fails_ends_the_run_with_its_traceback_and_a_checkpoint(tmp_path, patch, told):
     code, output = run(tmp_path, *QUICK, "RUN=here", patch=FAIL + patch)
