@@ -37,14 +37,20 @@ install() {
     say "installed"
 }
 
+# The words go to pytest, but for LONG=1: the tests that take minutes as well.
 run_tests() {
+    local word marks="not long"
+    for word in "$@"; do
+        shift
+        if [ "$word" = LONG=1 ]; then marks="long or not long"; else set -- "$@" "$word"; fi
+    done
     cd "$root"
     say "format, lint, types"
     "$venv/bin/ruff" format --check .
     "$venv/bin/ruff" check .
     "$venv/bin/mypy"
     say "tests"
-    exec "$venv/bin/python" -m pytest "$@"
+    exec "$venv/bin/python" -m pytest -m "$marks" "$@"
 }
 
 if [ "${1:-}" = test ]; then

@@ -1,25 +1,26 @@
 """GA3C: a hybrid CPU/GPU actor-critic server.
 
-Imports are lazy: agent processes import this package too and must never pay for torch.
+Imports are lazy: agent processes import this package too and must never pay for torch, and the command line wants to
+look after signals before anything takes time.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from ga3c.config import Config
-from ga3c.settings import ConfigError
-
 if TYPE_CHECKING:
+    from ga3c.config import Config
+    from ga3c.settings import ConfigError
     from ga3c.training import train
 
 __version__ = "0.1.0"
 __all__ = ["Config", "ConfigError", "__version__", "train"]
 
+HOMES = {"Config": "ga3c.config", "ConfigError": "ga3c.settings", "train": "ga3c.training"}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "train":
-        from ga3c.training import train
-
-        return train
+    if name in HOMES:
+        return getattr(importlib.import_module(HOMES[name]), name)
     raise AttributeError(f"module 'ga3c' has no attribute {name!r}")

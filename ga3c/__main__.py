@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from ga3c.stopping import as_usual, end_at_once, stop_requests
+
+if __name__ == "__main__":
+    end_at_once()  # until there is something to end; the imports that follow take a while
+
 import sys
 import traceback
 from collections.abc import Callable
@@ -35,7 +40,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
   ./run.sh bench QUICK=1 OUT=bench.json   how much of what this machine can give is used, and where the rest goes
   ./run.sh soak MINUTES=60                a run whose agents are killed all the time: does anything grow or get lost?
-  ./run.sh test                           format, lint, types and tests
+  ./run.sh test                           format, lint, types and tests; LONG=1: also those that take minutes
   ./run.sh help                           this page
 
 Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command line win over it.
@@ -43,11 +48,10 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 
 
 def train(words: list[str]) -> int:
-    config = Config.from_words(words)
-    from ga3c.interrupts import stop_requests
-    from ga3c.training import run_training  # wrong words are told before these imports
-
     with stop_requests(last=True) as interrupted:
+        config = Config.from_words(words)
+        from ga3c.training import run_training  # wrong words are told before this import
+
         run_training(config, interrupted)
     return 0
 
@@ -154,6 +158,8 @@ def main(arguments: list[str]) -> int:
     try:
         if command not in COMMANDS:
             raise ConfigError(f"'{command}' is not a command.{nearest(command, COMMANDS)} './run.sh help' lists them")
+        if command != "train":
+            as_usual()
         return COMMANDS[command](words)
     except ConfigError as error:
         print(f"ga3c: {error}", file=sys.stderr)

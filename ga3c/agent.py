@@ -20,7 +20,7 @@ import numpy as np
 
 from ga3c import wire
 from ga3c.config import Config
-from ga3c.envs import Playable, make_games, make_seed
+from ga3c.envs import GameFault, Playable, make_games, make_seed
 from ga3c.exchange import AgentLink
 from ga3c.rollout import Rollout
 from ga3c.wire import Header, Kind, Parts, Reply
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 NICENESS = 5  # below the server's threads: an agent that waits costs nothing, a trainer that waits costs everything
 PATIENCE = 1.0  # seconds without a message after which an agent looks whether its server is still there
+LAST_WORDS_SECONDS = 1.0  # that an agent which fails takes, at most, to tell the server why
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
@@ -152,17 +153,23 @@ class AgentTask:
 def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
     """The body of an agent process: play until the server says STOP or is gone."""
     set_up_process(log_queue)
+    link = None
     try:
-        _serve(task)
-    except Exception:
+        link = AgentLink(task.endpoint, task.run, task.agent, patience=PATIENCE)
+        _serve(task, link)
+    except Exception as error:
         log.exception("agent %d failed", task.agent)
-        sys.exit(1)  # which waits until the queue has taken the reason
+        if link is not None:
+            reason = str(error) if isinstance(error, GameFault) else f"{type(error).__name__}: {error}"
+            link.send([wire.encode_failure(Header(Kind.FAILURE, task.run, task.agent), reason)])
+            link.close(LAST_WORDS_SECONDS)
+        sys.exit(1)  # which waits until the queue has taken the traceback
+    link.close()
     log_queue.cancel_join_thread()  # a good end must not wait for a log that nobody reads any more
 
 
-def _serve(task: AgentTask) -> None:
+def _serve(task: AgentTask, link: AgentLink) -> None:
     players: list[Player] = []
-    link = AgentLink(task.endpoint, task.run, task.agent, patience=PATIENCE)
     parent = multiprocessing.parent_process()
     assert parent is not None
     for player, messages in begin_players(task.config, task.run, task.agent):
@@ -180,7 +187,6 @@ def _serve(task: AgentTask) -> None:
         link.send(players[header.half].play(wire.decode_reply(header, head)))
     for player in players:
         player.close()
-    link.close()
 
 
 def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:

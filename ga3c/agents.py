@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,9 @@ from types import ModuleType
 
 from ga3c.agent import AgentTask, halves, run_agent
 from ga3c.config import Config
-from ga3c.exchange import Exchange
+from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
+from ga3c.exchange import Exchange, Member
+from ga3c.limits import limit_advice
 from ga3c.silence import SilenceWatch
 from ga3c.stats import Stats
 
@@ -27,23 +28,22 @@ log = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 0.6  # an agent that was told to leave and has not by then is killed
 FRUITLESS_TOLERATED = 2  # deaths in a row without a single step: a replacement would not do better
-DEATHS_TOLERATED = 10
-DEATHS_WINDOW = 60.0  # seconds in which more deaths than that stop the run
-BACKOFF_SECONDS = 0.25  # before the replacement after a death; doubles with each further one in the window
-BACKOFF_MOST = 4.0
+LAST_WORDS_SECONDS = 0.5  # that the reason of an agent which failed may still be under way
 STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
 
 
 class AgentsKeepDying(RuntimeError):
-    """Replacing agents does not help; the message has the last one's end."""
+    """Starting agents does not help; the message has the last one's end."""
 
 
 @dataclass
 class AgentProcess:
     process: SpawnProcess
+    started: float
     plays: bool = False
     leaving_since: float | None = None
     quiet: float = 0.0  # seconds of silence that it was killed for
+    found_dead: float | None = None  # when
 
 
 @dataclass(frozen=True)
@@ -53,38 +53,6 @@ class Crew:
     playing: int = 0
     starting: int = 0  # all that have not played yet: environments take time to make
     leaving: int = 0
-
-
-class Deaths:
-    """Those of late: how long to wait before the next replacement, and whether there should be one at all."""
-
-    def __init__(self, window: float) -> None:
-        self._window = window
-        self._times: deque[float] = deque()
-
-    def add(self, now: float) -> None:
-        self._times.append(now)
-        while now - self._times[0] > self._window:
-            self._times.popleft()
-
-    def clear(self) -> None:
-        self._times.clear()
-
-    @property
-    def too_many(self) -> bool:
-        return len(self._times) > DEATHS_TOLERATED
-
-    @property
-    def backoff(self) -> float:
-        return float(min(BACKOFF_SECONDS * 2 ** (len(self._times) - 1), BACKOFF_MOST))
-
-    def __str__(self) -> str:
-        return f"{len(self._times)} agents died within {self._window:.0f} s"
-
-
-def how_it_ended(process: SpawnProcess) -> str:
-    code = process.exitcode
-    return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
 
 
 class Agents:
@@ -113,9 +81,8 @@ class Agents:
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
         self._silence = SilenceWatch(config.stall_seconds, len(halves(config)))
-        self._deaths = Deaths(DEATHS_WINDOW)
-        self._stalls = Deaths(max(DEATHS_WINDOW, STALLS_WINDOW * config.stall_seconds))
-        self._fruitless = 0  # deaths in a row of agents that had not played
+        self._deaths = Deaths()
+        self._fruitless = 0  # blows in a row to agents that had not played, since one began to
         self._start_after = 0.0
         self._proven = 0  # the most that were wanted and all played
         self._most = math.inf
@@ -134,8 +101,9 @@ class Agents:
             try:
                 self._start()
             except OSError as error:
-                if not self._give_up_more(f"no further agent could be started: {error}"):
-                    raise
+                why = f"no further agent could be started: {error}. {limit_advice(error, self._target)}".rstrip(". ")
+                if not self._give_up_more(why):
+                    raise AgentsKeepDying(why) from None
         for number in self._staying()[self._target :]:
             self._ask_to_leave(number, now)
         self.crew = self._count()
@@ -174,7 +142,6 @@ class Agents:
         self._most, self.refusal = self._proven, why
         self._fruitless = 0
         self._deaths.clear()
-        self._stalls.clear()
         log.warning("%s; the run goes on with %d", why, self._proven)
         return True
 
@@ -185,7 +152,9 @@ class Agents:
         staying = self._staying()
         for number in staying:
             agent = self._agents[number]
-            agent.plays = agent.plays or self._exchange.member(number).played > 0
+            if not agent.plays and self._exchange.member(number).played:
+                agent.plays = True
+                self._fruitless = 0
         playing = sum(self._agents[number].plays for number in staying)
         return Crew(playing, len(staying) - playing, len(self._agents) - len(staying))
 
@@ -206,7 +175,7 @@ class Agents:
         except OSError:
             self._exchange.dismiss(number)
             raise
-        self._agents[number] = AgentProcess(process)
+        self._agents[number] = AgentProcess(process, time.monotonic())
 
     def _watch(self) -> None:
         members = {number: self._exchange.member(number) for number in self._staying()}
@@ -220,26 +189,34 @@ class Agents:
                 if agent.leaving_since is not None and now - agent.leaving_since > LEAVE_SECONDS:
                     agent.process.kill()
                 continue
+            member = self._exchange.member(number)
+            agent.found_dead = agent.found_dead or now
+            failed = agent.process.exitcode == 1 and not agent.leaving_since
+            if failed and not member.last_words and now - agent.found_dead < LAST_WORDS_SECONDS:
+                continue
             del self._agents[number]
-            played = self._exchange.member(number).played
             lost = self._exchange.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
-                self._fruitless = 0 if played else self._fruitless + 1
-                self._died(number, agent, lost, now)
+                self._died(number, agent, member, lost, now)
 
-    def _died(self, number: int, agent: AgentProcess, lost: int, now: float) -> None:
+    def _died(self, number: int, agent: AgentProcess, member: Member, lost: int, now: float) -> None:
+        kind = end = how_it_ended(agent.process)
+        window = DEATHS_WINDOW
         if agent.quiet:
-            end, recent = f"was silent for {agent.quiet:.0f} s, so it was killed", self._stalls
-        else:
-            end, recent = how_it_ended(agent.process), self._deaths
-        recent.add(now)
-        if self._fruitless > FRUITLESS_TOLERATED or recent.too_many:
-            why = f"{recent}; the last, agent {number}, {end}"
+            kind, end = "silence", f"was silent for {agent.quiet:.0f} s, so it was killed"
+            window = max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
+        elif member.last_words:
+            kind, end = "failure", f"failed: {member.last_words}"
+        if self._deaths.add(kind, now, started=agent.started, window=window):
+            self._fruitless = 0 if member.played else self._fruitless + 1
+        if self._fruitless > FRUITLESS_TOLERATED or self._deaths.too_many(kind, self.wanted):
+            died = f"{self._deaths.count(kind)} agents died within {window:.0f} s"
+            why = f"{died}; the last, agent {number}, {end}"
             if not self._give_up_more(why):
-                raise AgentsKeepDying(f"{why}. What it said is in log.txt")
+                raise AgentsKeepDying(why)
             return
-        self._start_after = now + recent.backoff
+        self._start_after = now + self._deaths.backoff
         log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
 
 

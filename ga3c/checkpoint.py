@@ -43,7 +43,8 @@ def save_checkpoint(directory: Path, arrays: dict[str, np.ndarray], state: dict[
     write_atomically(path, to_bytes(arrays, {"state": text, "sha256": _checksum(arrays, text)}))
     paths = sorted(directory.glob("*.safetensors"))
     here = paths.index(path) + 1
-    for other in paths[: max(here - keep, 0)] + paths[here:]:
+    unfinished = list(directory.glob(".*.safetensors.*"))  # by a process that was killed
+    for other in paths[: max(here - keep, 0)] + paths[here:] + unfinished:
         other.unlink(missing_ok=True)
     return path
 

@@ -30,6 +30,10 @@ TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ends the p
 MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
 
 
+class GameFault(RuntimeError):
+    """A game did what it must not; the message names it and says what."""
+
+
 @dataclass(frozen=True)
 class EnvSpec:
     """What the networks and the wire have to know of an environment. Observations are ``(stack, *frame)``."""
@@ -240,24 +244,117 @@ class GymGames(VectorGames):
     def __init__(self, config: Config, count: int, render_mode: str | None = None) -> None:
         super().__init__(count)
         self._vector = SyncVectorEnv(
-            [lambda: make_gym(config.game, render_mode) for _ in range(count)],
+            [lambda: Checked(make_gym(config.game, render_mode), config.game) for _ in range(count)],
             autoreset_mode=AutoresetMode.NEXT_STEP,
         )
         space = self._vector.single_action_space
         assert isinstance(space, gymnasium.spaces.Discrete)
+        self._game = config.game
         self._first_action = int(space.start)
         self._encode = Preprocess(self._vector.single_observation_space, count)
         self.spec = self._encode.spec(int(space.n))
+        self._zeros = np.zeros(count * self.spec.frame[0] if not self.spec.is_image else 0, dtype=np.float32)
 
     def reset(self, seed: int) -> np.ndarray:
-        observations, _ = self._vector.reset(seed=seed)
-        self._begin()
-        return self._encode(observations, np.ones(self.count, dtype=bool))
+        try:
+            observations, _ = self._vector.reset(seed=seed)
+            self._begin()
+            taken = self._encode(observations, np.ones(self.count, dtype=bool))
+        except GameFault:
+            raise
+        except Exception as error:
+            raise self._misfit(error) from error
+        self._check_finite(taken)
+        return taken
 
     def step(self, actions: np.ndarray) -> Played:
-        observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
-        observations = self._encode(observations, first=self._over)
-        return self._played(observations, rewards, terminated, truncated, terminated | truncated)
+        try:
+            observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
+            taken = self._encode(observations, first=self._over)
+        except GameFault:
+            raise
+        except Exception as error:
+            raise self._misfit(error) from error
+        self._check_finite(taken)
+        return self._played(taken, rewards, terminated, truncated, terminated | truncated)
+
+    def _check_finite(self, taken: np.ndarray) -> None:
+        """One number that is none would spoil all that is trained together with it."""
+        # Times 0, only what is not finite makes another sum than 0: a quarter of the time of ``isfinite``.
+        if len(self._zeros) and taken.ravel().dot(self._zeros) != 0.0:
+            (env, *_) = np.argwhere(~np.isfinite(taken))[0]
+            raise GameFault(f"GAME={self._game} returned an observation that is not finite: {taken[env, 0]}")
+
+    def _misfit(self, error: Exception) -> GameFault:
+        """What Gymnasium or numpy say to what ``Checked`` let pass."""
+        space = self._vector.single_observation_space
+        return GameFault(f"GAME={self._game} returned what does not fit its observation space {space}: {error}")
+
+
+class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment of which each fault is told in one sentence.
+
+    Whether observations are finite is not looked at here, but for all environments at once, which costs less.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], game: str) -> None:
+        super().__init__(env)
+        self._game = game
+        space = env.observation_space
+        self._shape = space.shape
+        self._box = space if isinstance(space, gymnasium.spaces.Box) else None
+        self._usual: np.dtype[Any] | None = None  # a type that was right before
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+        except Exception as error:
+            raise self._raised("reset", error) from error
+        self._check(observation, "reset")
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        except Exception as error:
+            raise self._raised("step", error) from error
+        # The usual one is told here by what costs the least: an agent with one environment waits for this.
+        if (
+            type(observation) is not np.ndarray
+            or observation.dtype is not self._usual
+            or observation.shape != self._shape
+        ):
+            self._check(observation, "step")
+        try:
+            finite = math.isfinite(reward)
+        except TypeError:
+            finite = False
+        if not finite:
+            raise GameFault(f"GAME={self._game} returned a reward that is not a finite number in step: {reward!r}")
+        return observation, reward, terminated, truncated, info
+
+    def _check(self, observation: Any, method: str) -> None:
+        if self._box is None:
+            return
+        array = np.asarray(observation)
+        if array.shape != self._shape:
+            raise GameFault(
+                f"GAME={self._game} returned an observation of shape {array.shape} instead of {self._shape} in {method}"
+            )
+        # What is rounded to fewer digits is the same observation; what is cut to whole numbers or wraps around is not.
+        wanted = self._box.dtype
+        fits = np.can_cast(array.dtype, wanted, "same_kind")
+        if fits and wanted.kind in "iu" and not np.can_cast(array.dtype, wanted):
+            fits = bool((array.astype(wanted) == array).all())  # this time: the next one is looked at again
+        elif fits:
+            self._usual = array.dtype
+        if not fits:
+            raise GameFault(
+                f"GAME={self._game} returned an observation of {array.dtype} instead of {wanted} in {method}"
+            )
+
+    def _raised(self, method: str, error: Exception) -> GameFault:
+        return GameFault(f"GAME={self._game} raised {type(error).__name__} in {method}: {error}")
 
 
 class Preprocess:

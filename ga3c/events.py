@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+import os
+import socket
+import time
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 GROUPS = {
     "score": ("score", "score_last", "episodes"),
@@ -26,19 +29,28 @@ GROUPS = {
 }
 
 
-class EventWriter:
-    def __init__(self, directory: Path) -> None:
-        self._writer = EventFileWriter(str(directory))
+def file_name() -> str:
+    """As TensorBoard looks for it, and unlike that of any other session of the run."""
+    return f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
 
-    def add(self, row: dict[str, Any]) -> None:
-        values = [
-            Summary.Value(tag=f"{group}/{name}", simple_value=row[name])
-            for group, names in GROUPS.items()
-            for name in names
-            if row[name] is not None
-        ]
-        self._writer.add_event(Event(step=int(row["steps"]), summary=Summary(value=values)))
-        self._writer.flush()
 
-    def close(self) -> None:
-        self._writer.close()
+def first_record() -> bytes:
+    """What a file of events begins with."""
+    return _record(Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+
+def record(row: dict[str, Any]) -> bytes:
+    values = [
+        Summary.Value(tag=f"{group}/{name}", simple_value=row[name])
+        for group, names in GROUPS.items()
+        for name in names
+        if row[name] is not None
+    ]
+    return _record(Event(wall_time=time.time(), step=int(row["steps"]), summary=Summary(value=values)))
+
+
+def _record(event: Event) -> bytes:
+    # Not TensorBoard's own writer of files: its thread does not come back after a disk was full.
+    content = io.BytesIO()
+    RecordWriter(content).write(event.SerializeToString())
+    return content.getvalue()

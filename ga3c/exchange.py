@@ -60,6 +60,7 @@ class Member:
     replies: int = 0
     scores: int = 0  # messages
     version: int = 0  # of the model: the newest that it was told of
+    last_words: str = ""  # why it ended by itself
 
     @property
     def waiting(self) -> int:
@@ -347,6 +348,8 @@ class Exchange:
                 raise WireError(f"scores of agent {header.agent} that no step can have ended with")
             member.scores += 1
             self._stats.add_games(games)
+        elif header.kind == Kind.FAILURE:
+            member.last_words = wire.decode_failure(head)
         else:
             raise WireError(f"an agent does not send {header.kind.name}")
         member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
@@ -366,8 +369,9 @@ class Link:
             self._dealer.send(head, zmq.SNDMORE)
             self._dealer.send(body)
 
-    def close(self) -> None:
-        self._dealer.close()
+    def close(self, linger: float = 0.0) -> None:
+        """Leave; what was sent gets so many seconds to arrive."""
+        self._dealer.close(round(linger * 1000))
         self._context.term()
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files and lines of them that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,6 +21,22 @@ def write_atomically(path: Path, content: bytes) -> None:
         _sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
+    """Add to a file, after the header where it is new. A full disk takes half of a line: that half is taken back."""
+    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        before = os.fstat(number).st_size
+        left = memoryview(content if before else header + content)
+        try:
+            while left:
+                left = left[os.write(number, left) :]
+        except OSError:
+            os.ftruncate(number, before)
+            raise
+    finally:
+        os.close(number)
 
 
 def _sync_directory(directory: Path) -> None:

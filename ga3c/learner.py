@@ -32,6 +32,14 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 2**30)
 
 
+def memory_advice(error: BaseException) -> str:
+    """What to do if this error says that memory ran out; else nothing."""
+    told = any(words in str(error) for words in ("out of memory", "can't allocate memory"))  # by the CPU, and by MPS
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (isinstance(error, RuntimeError) and told):
+        return "A smaller MAX_PREDICTION_BATCH, MIN_BATCH, ENVS_PER_AGENT or NETWORK needs less memory"
+    return ""
+
+
 class Learner:
     """One shared model, and as many predictors and trainers of it as are asked for."""
 

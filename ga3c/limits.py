@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ga3c.settings import ConfigError
+
+DESCRIPTORS = 40  # of the server without agents: 15 of its own, and more while libraries are loaded
 DESCRIPTORS_PER_AGENT = 4  # of the server: its connection, its pipes, and those of one that is about to leave
+TASKS = 16  # threads of the server, and the process that tidies up after it
 TASKS_PER_AGENT = 8  # an agent's own thread, and those of ZeroMQ, the log and numerical libraries
 SHARE = 0.5  # of a limit that agents may take: others of the same user count as well
 
@@ -32,6 +38,72 @@ def most_agents() -> float:
     room = [limit / each for limit, each in limits if limit != resource.RLIM_INFINITY]
     room += [_number(group / "pids.max") / TASKS_PER_AGENT for group in _groups()]
     return SHARE * min(room, default=math.inf)
+
+
+def make_room(agents: int) -> None:
+    """Raise the limit on open files as far as this process may, and refuse what limits leave no room for."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    files, tasks = _needed(agents)
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != most:
+        with contextlib.suppress(ValueError, OSError):  # some systems have a lower one that they do not tell
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            limit = most
+    if limit != resource.RLIM_INFINITY and limit < files:
+        raise _no_room(agents, f"{files} open files", f"the limit is {limit}", f"ulimit -n {files}")
+    needed = f"{tasks} processes and threads"
+    if os.geteuid() != 0 and hasattr(resource, "RLIMIT_NPROC"):  # it does not hold for root
+        limit, used = resource.getrlimit(resource.RLIMIT_NPROC)[0], _tasks_of(os.getuid())
+        if limit != resource.RLIM_INFINITY and limit - used < tasks:
+            raise _no_room(agents, needed, f"this user has {used} of {limit} in use", f"ulimit -u {used + tasks}")
+    for group in _groups():
+        limit_of_all, used_by_all = _number(group / "pids.max"), _number(group / "pids.current")
+        if limit_of_all - used_by_all < tasks:
+            in_use = f"the control group {group} has {used_by_all:g} of {limit_of_all:g} in use"
+            raise _no_room(agents, needed, in_use, "docker run --pids-limit")
+
+
+def _no_room(agents: int, needed: str, limit: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f"{_agents(agents)} about {needed}, and {limit}: '{remedy}' raises it (where that is refused, an administrator "
+        "can), or use fewer AGENTS"
+    )
+
+
+def limit_advice(error: BaseException, agents: int) -> str:
+    """Which limit of the system this error is about, and how to raise it; nothing where it is another one."""
+    number = getattr(error, "errno", None)
+    files, tasks = _needed(agents)
+    if number == errno.EMFILE:
+        return f"The limit on open files is reached. {_agents(agents)} about {files}: 'ulimit -n {files}' raises it"
+    if number == errno.EAGAIN or "can't start new thread" in str(error):
+        return (
+            f"The limit on processes and threads is reached. {_agents(agents)} about {tasks} beside those of others: "
+            "'ulimit -u' shows and raises it, for a container --pids-limit"
+        )
+    return ""
+
+
+def _needed(agents: int) -> tuple[int, int]:
+    """Open files, and processes and threads, of a run with this many agents."""
+    return DESCRIPTORS + DESCRIPTORS_PER_AGENT * agents, TASKS + TASKS_PER_AGENT * agents
+
+
+def _agents(count: int) -> str:
+    return f"{count} agents need" if count != 1 else "1 agent needs"
+
+
+def _tasks_of(user: int) -> int:
+    """Processes and threads of a user."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if process.stat().st_uid == user:
+                found += len(list((process / "task").iterdir()))
+    return found
 
 
 def resident_memory(pid: int) -> float:

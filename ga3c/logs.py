@@ -13,6 +13,8 @@ from pathlib import Path
 
 from multiprocessing_logging import MultiProcessingHandler
 
+from ga3c.files import append_whole
+
 FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
 PACKAGES = ("ga3c", "tuner")
 END = "ga3c.end-of-log"
@@ -34,6 +36,29 @@ class _All(logging.Handler):
                 handler.handle(record)
 
 
+class LogFile(logging.Handler):
+    """Adds each record to a file that need not be there yet or any more: a line that is lost must cost nothing else."""
+
+    def __init__(self, path: Path, instead: logging.Handler) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(FORMAT))
+        self._path = path
+        self._instead = instead  # is told when the file cannot be written
+        self._failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            append_whole(self._path, f"{self.format(record)}\n".encode(errors="backslashreplace"))
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                message = f"{self._path.name} cannot be written ({error}); training goes on without"
+                self._instead.handle(
+                    logging.makeLogRecord({"msg": message, "levelno": logging.WARNING, "levelname": "WARNING"})
+                )
+
+
 class RunLog:
     """The handlers of a run, attached to the loggers of our packages while it lasts."""
 
@@ -42,9 +67,7 @@ class RunLog:
         self._before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, PACKAGES)]
         self._handlers: list[logging.Handler] = [screen]
         if path is not None:
-            file = logging.FileHandler(path, encoding="utf-8", delay=True)
-            file.setFormatter(logging.Formatter(FORMAT))
-            self._handlers.insert(0, file)
+            self._handlers.insert(0, LogFile(path, screen))
         self._receiver = _receiver(_All(self._handlers))
         for logger, _, _ in self._before:
             logger.setLevel(logging.INFO)

@@ -11,14 +11,15 @@ import time
 from collections.abc import Iterable
 from multiprocessing.context import SpawnProcess
 
-from ga3c.agents import DEATHS_WINDOW, Deaths, clean_start, how_it_ended
+from ga3c.agents import clean_start
 from ga3c.config import available_cores
-from ga3c.interrupts import stop_requests
+from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
 from ga3c.keys import read_agent_keys
 from ga3c.logs import SHORT, RunLog
 from ga3c.options import AgentsOptions
 from ga3c.remote_agent import RUN_OVER, UNFIT, RemoteTask, run_remote_agent
 from ga3c.settings import read_words
+from ga3c.stopping import stop_requests
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ class RemoteCrew:
         self._interrupted = interrupted
         self._spawn = multiprocessing.get_context("spawn")
         self._processes: dict[int, SpawnProcess] = {}
-        self._deaths = Deaths(DEATHS_WINDOW)
+        self._deaths = Deaths()
+        self._started = 0.0  # the last of them
         self._start_after = 0.0
 
     def run(self) -> int:
@@ -68,6 +70,7 @@ class RemoteCrew:
                 with clean_start():
                     process.start()
                 self._processes[number] = process
+                self._started = time.monotonic()
 
     def _reap(self) -> int | None:
         """Notice who ended; returns the exit code if that is the end of all."""
@@ -80,13 +83,13 @@ class RemoteCrew:
                 return 0
             if process.exitcode == UNFIT:
                 return 1
-            now = time.monotonic()
-            self._deaths.add(now)
-            if self._deaths.too_many:
-                log.error("%s; the last %s", self._deaths, how_it_ended(process))
+            now, end = time.monotonic(), how_it_ended(process)
+            self._deaths.add(end, now, started=self._started)
+            if self._deaths.too_many(end, self._count):
+                log.error("%d agents died within %.0f s; the last %s", self._deaths.count(end), DEATHS_WINDOW, end)
                 return 1
             self._start_after = now + self._deaths.backoff
-            log.warning("an agent %s and is replaced", how_it_ended(process))
+            log.warning("an agent %s and is replaced", end)
         return None
 
     def _stop(self) -> None:

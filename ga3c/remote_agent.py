@@ -91,10 +91,10 @@ class NetworkLink(Link):
             self.refused = self.refused or event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
         return None
 
-    def close(self) -> None:
+    def close(self, linger: float = 0.0) -> None:
         self._dealer.disable_monitor()
         self._monitor.close()
-        super().close()
+        super().close(linger)
 
 
 class RemoteAgent:

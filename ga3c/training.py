@@ -16,12 +16,13 @@ from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
 from ga3c.config import Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
-from ga3c.interrupts import stop_requests
+from ga3c.limits import limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
-from ga3c.rundir import RunDirectory, run_path
+from ga3c.rundir import RunDirectory
 from ga3c.server import Server
 from ga3c.settings import ConfigError
 from ga3c.stats import Snapshot, Stats, window_row
+from ga3c.stopping import stop_requests
 from ga3c.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ RATES = (
 )  # of the whole session
 # The settings that decide which players there are: only the same ones can go on with a saved play.
 PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max")
+FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
+
+
+class Interrupted(Exception):
+    """The run is to end before it has begun to play."""
 
 
 class RunFailed(RuntimeError):
@@ -58,7 +64,12 @@ def train(config: Config) -> dict[str, Any]:
 def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]:
     """``train`` for a caller who has its own way to interrupt."""
     spec = probe(config)
-    return Training(resolve(config, spec), spec, interrupted).run()
+    config = resolve(config, spec)
+    if not config.serial:
+        make_room(config.agents or 1)
+    if interrupted.is_set():
+        raise KeyboardInterrupt  # before there is anything to end or to tell of
+    return Training(config, spec, interrupted).run()
 
 
 def probe(config: Config) -> EnvSpec:
@@ -86,7 +97,6 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         network=network_name(config, spec),
         torch_threads=config.torch_threads or 1,
         train_queue=config.train_queue or 2 * experiences_per_batch,
-        run=str(run_path(config)),
     )
 
 
@@ -98,10 +108,12 @@ class Training:
         self._spec = spec
         self._stats = Stats()
         self._interrupted = interrupted
+        self._unsaved = ""  # why the last checkpoint could not be written
         self._arrays, self._state = self._read_resumed()
         if self._state:
             self._stats.load(self._state["stats"])
-        self._directory = RunDirectory(Path(config.run), config)
+        self._directory = RunDirectory(config)
+        self._config = config = config.replace(run=str(self._directory.path))
         self._display: Display = make_display(config, config.run, sys.stderr)
         self._log = RunLog(
             self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
@@ -110,6 +122,7 @@ class Training:
         self._server: Server | SerialServer | None = None
         self._serial: SerialServer | None = None  # the same, if it is one
         self._tuning: Tuning | None = None
+        self._playing = False
         self._first: Snapshot = self._stats.snapshot()  # when play began
         self._window = self._first  # when the window of the next line began
 
@@ -117,11 +130,13 @@ class Training:
         reason, error = "", None
         try:
             reason = self._loop(*self._start())
+        except Interrupted:
+            reason = "interrupted"
         except Exception as caught:
             if isinstance(caught, AgentsKeepDying) and self._interrupted.is_set():
                 reason = "interrupted"  # by a signal to the whole group, which agents heard as well
             else:
-                reason, error = f"failed: {caught}", caught
+                reason, error = f"{FAILED}{explain(caught, self._config)}", caught
                 if not isinstance(caught, ConfigError):  # wrong words need no traceback
                     log.exception("the run failed")
         try:
@@ -131,8 +146,8 @@ class Training:
             self._log.close()
         if isinstance(error, ConfigError):
             raise error
-        if error is not None:
-            raise RunFailed(str(error)) from error
+        if summary["exit_reason"].startswith(FAILED):
+            raise RunFailed(summary["exit_reason"].removeprefix(FAILED)) from error
         return summary
 
     def _start(self) -> tuple[Server | SerialServer, Learner]:
@@ -146,7 +161,9 @@ class Training:
         else:
             self._server = server = Server(config, self._spec, self._stats, self._log.queue)
             server.start_agents()
+            self._leave_if_interrupted()
             self._learner = learner = self._make_learner()
+            self._leave_if_interrupted()
             server.start(learner)
             if config.tuner != "off":
                 gpu = learner.model.device.type != "cpu"
@@ -174,6 +191,11 @@ class Training:
             log.warning("%d steps were under way when the checkpoint was written, and are lost", lost)
         return None
 
+    def _leave_if_interrupted(self) -> None:
+        """While it starts, which takes seconds."""
+        if self._interrupted.is_set():
+            raise Interrupted
+
     def _make_learner(self) -> Learner:
         from ga3c.learner import Learner
 
@@ -187,12 +209,12 @@ class Training:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
-        playing, before = False, self._stats.totals.predictions
+        before = self._stats.totals.predictions
         while not (reason := self._reason_to_stop()):
             server.wait(0.05)
             now = time.monotonic()
-            if not playing and self._stats.totals.predictions > before:
-                playing = True
+            if not self._playing and self._stats.totals.predictions > before:
+                self._playing = True
                 self._first = self._window = self._stats.snapshot()  # rates leave out the start
                 log.info("first prediction after %.1f s", self._stats.session_seconds)
                 if self._tuning is not None:
@@ -233,17 +255,20 @@ class Training:
             self._tuning.stop()
         rates: dict[str, Any] = dict.fromkeys(RATES, 0)
         if self._server is not None:
-            if self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
+            if self._playing and self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
                 self._log_window(self._server)
             # Taken before the stop, which is no part of what is measured.
             row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)
             rates = {key: row[key] for key in RATES}
             self._server.stop()
         self._directory.add_games(self._stats.take_games())
+        if self._learner is not None and not refused:
+            self._save(self._learner)
+            if self._unsaved:
+                reason = f"{FAILED}{reason.removeprefix(FAILED)}, and {self._unsaved_training()}"
+                log.error("%s", reason)
         summary = self._summary(rates, reason)
         if not refused:  # else it is no run, and one that was to be resumed stays as it is
-            if self._learner is not None:
-                self._save(self._learner)
             self._directory.write_summary(summary)
             log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
         self._directory.close()
@@ -284,7 +309,22 @@ class Training:
         try:
             save_checkpoint(self._directory.checkpoints, arrays, state, self._config.keep_checkpoints)
         except OSError as error:
-            log.warning("no checkpoint could be written (%s); training goes on", error)
+            if not self._unsaved:
+                log.warning("no checkpoint can be written (%s); training goes on", error)
+            self._unsaved = str(error)
+        else:
+            if self._unsaved:
+                log.info("checkpoints can be written again")
+            self._saved_version, self._unsaved = version, ""
+
+    def _unsaved_training(self) -> str:
+        """What is lost where the last checkpoint could not be written."""
+        newest = (
+            f"the newest is of update {self._saved_version}"
+            if self._saved_version >= 0
+            else "nothing of this session is saved"
+        )
+        return f"its last checkpoint could not be written ({self._unsaved}): {newest}"
 
     def _read_resumed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The checkpoint to go on from, refused where it is of something else."""
@@ -298,6 +338,20 @@ class Training:
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
         return arrays, state
+
+
+def explain(error: Exception, config: Config) -> str:
+    """What went wrong and, where that is known, what to do about it."""
+    advice = ""
+    for part in (error, error.__cause__):
+        if part is None or advice:
+            continue
+        advice = limit_advice(part, config.agents or 1)
+        if "torch" in sys.modules:
+            from ga3c.learner import memory_advice
+
+            advice = advice or memory_advice(part)
+    return f"{error}. {advice}" if advice else str(error)
 
 
 def _same_game(game: str) -> str:

@@ -11,14 +11,15 @@ are stack − 1 + n, and one more where the observation that the last step reach
 | EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
+| FAILURE | agent | bytes; why it ends, in UTF-8 | – |
 | JOIN | agent | token; version of ga3c as text | – |
 | WELCOME | server | settings as JSON | – |
 | REJOIN | server | – | – |
 | PROBE | server | – | – |
 
-``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last four
-are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void, and
-PROBE tells nothing: that it can be sent is what the server wants to know.
+``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last
+four are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void,
+and PROBE tells nothing: that it can be sent is what the server wants to know.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ REPLY = struct.Struct("<II")
 EXPERIENCE = struct.Struct("<IQII")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
+FAILURE = struct.Struct("<I")
 MAX_ENVS = 4096  # of one agent
 MAX_STEPS = 4096  # steps of one experience
 TOKEN_BYTES = 16
 MAX_VERSION = 64  # letters of a version
+MAX_TEXT = 1000  # bytes of the reason of a failure
 
 Parts = tuple[bytes, bytes | memoryview]
 Buffer = bytes | memoryview
@@ -69,6 +72,7 @@ class Kind(IntEnum):
     WELCOME = 7
     REJOIN = 8
     PROBE = 9
+    FAILURE = 10
 
 
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header
@@ -228,6 +232,20 @@ def decode_scores(head: Buffer) -> tuple[Finished, ...]:
 
 def encode_stop(header: Header) -> Parts:
     return header.pack(), b""
+
+
+def encode_failure(header: Header, reason: str) -> Parts:
+    text = reason.encode(errors="replace")[:MAX_TEXT]
+    return header.pack() + FAILURE.pack(len(text)) + text, b""
+
+
+def decode_failure(head: Buffer) -> str:
+    (count,) = _fields(head, FAILURE)
+    start = HEADER.size + FAILURE.size
+    if count > MAX_TEXT:
+        raise WireError(f"a reason of {count} bytes")
+    _expect("a reason", len(head), start + count)
+    return bytes(head[start:]).decode(errors="replace")
 
 
 class Join(NamedTuple):

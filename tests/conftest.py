@@ -1,7 +1,11 @@
-"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; a quick tuner."""
+"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; a server, its
+sockets alone, and a quick tuner."""
 
 import pytest
 import torch
+from office import Office
+from running import end_all
+from serving import Run
 from tuned import PLAN
 
 from tuner import controller
@@ -10,6 +14,33 @@ from tuner.record import Record
 from tuner.strategy import Paper
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_run_is_left():
+    yield
+    end_all()
+
+
+@pytest.fixture
+def office():
+    office = Office()
+    yield office
+    office.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a server with its agents; all that were started are stopped at the end."""
+    runs = []
+
+    def begin(**settings):
+        runs.append(Run(tmp_path, **settings))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
 
 
 @pytest.fixture

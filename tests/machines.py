@@ -15,10 +15,10 @@ QUICK += ["LOG_SECONDS=0.2", "TENSORBOARD=0", "TUNER=off"]
 class Program:
     """One command, and what it says."""
 
-    def __init__(self, path, name, words, prefix):
+    def __init__(self, path, name, words, through):
         self.said_path = path / f"{name}.txt"
         with self.said_path.open("a") as output:
-            self.process = start(path, *words, output=output, prefix=prefix)
+            self.process = start(path, *words, output=output, through=through)
 
     @property
     def said(self):
@@ -43,13 +43,13 @@ class Machines:
         self.path = path
         self._programs = []
 
-    def start(self, name, *words, prefix=()):
-        self._programs.append(Program(self.path, name, words, prefix))
+    def start(self, name, *words, through=()):
+        self._programs.append(Program(self.path, name, words, through))
         return self._programs[-1]
 
-    def serve(self, *words, listen="tcp://127.0.0.1:*", name="server", run="run", prefix=()):
+    def serve(self, *words, listen="tcp://127.0.0.1:*", name="server", run="run", through=()):
         """A server that listens, and its address."""
-        server = self.start(name, *QUICK, f"LISTEN={listen}", f"RUN={run}", *words, prefix=prefix)
+        server = self.start(name, *QUICK, f"LISTEN={listen}", f"RUN={run}", *words, through=through)
         return server, server.wait_for(r"may join at (\S+)")[1]
 
     def rows(self, run="run"):

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence
 
 from ga3c.config import Config
-from ga3c.envs import FRAME, STACK, Finished, Scores, area_weights, find_rom, make_games, sticky_probability
+from ga3c.envs import FRAME, STACK, Finished, GameFault, Scores, area_weights, find_rom, make_games, sticky_probability
 from ga3c.settings import ConfigError
 
 # Names
@@ -161,6 +161,41 @@ def test_discrete_observations_are_one_hot(replay):
     played = games.step(np.array([0, 0]))
     np.testing.assert_array_equal(played.observations, [[[0, 0, 0, 1]]] * 2)
     assert played.observations.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "fits"),
+    [
+        ("float32", "float64", True),  # only rounded
+        ("float32", "int64", True),
+        ("int32", "int64", True),  # as long as the numbers fit
+        ("uint8", "uint16", True),
+        ("uint8", "float32", False),
+        ("uint8", "int64", False),
+        ("float32", "complex64", False),
+    ],
+)
+def test_observations_of_another_type_are_taken_where_they_stay_what_they_are(replay, wanted, given, fits):
+    games = replay(Box(0, 255, (2,), np.dtype(wanted)), [np.full(2, 7, given)])
+    if fits:
+        assert games.reset(0).ravel().tolist() == [7, 7]
+    else:
+        with pytest.raises(
+            GameFault, match=f"Replay-v0 returned an observation of {given} instead of {wanted} in reset"
+        ):
+            games.reset(0)
+
+
+def test_numbers_that_would_wrap_around_are_refused_also_later(replay):
+    games = replay(Box(0, 255, (2,), np.uint8), [np.full(2, 7, np.uint16), np.full(2, 300, np.uint16)])
+    games.reset(0)
+    with pytest.raises(GameFault, match="of uint16 instead of uint8 in step"):
+        games.step(np.array([0]))
+
+
+def test_what_no_space_can_hold_is_told(replay):
+    with pytest.raises(GameFault, match=r"Replay-v0 returned what does not fit its observation space Discrete\(3\)"):
+        replay(Discrete(3), ["left"]).reset(0)
 
 
 def test_dict_observations_are_flat(replay):

@@ -1,85 +1,17 @@
 """The sockets: what gets through, what does not, and where replies go. Real ZeroMQ on ipc."""
 
 import stat
-import threading
 from pathlib import Path
 
 import numpy as np
-import pytest
 import zmq
+from office import ENVS, PLAYED, RUN, Office, bad_messages, experience, request
 from waiting import wait_until
 
 from ga3c import wire
-from ga3c.envs import EnvSpec, Finished
-from ga3c.exchange import AgentLink, Exchange, identity
-from ga3c.queues import Queue
-from ga3c.rollout import Experience
-from ga3c.stats import Stats
+from ga3c.envs import Finished
+from ga3c.exchange import identity
 from ga3c.wire import Header, Kind
-
-RUN = 0x1234
-ENVS = 2  # of an agent
-HALVES = 4
-SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
-
-
-class Office:
-    """An exchange with its thread and queues, and agents connected to it."""
-
-    def __init__(self):
-        self.stats = Stats()
-        self.requests = Queue(lambda request: len(request.observations), most=100)
-        self.experiences = Queue(lambda experience: experience.steps)
-        largest = wire.largest_message(SPEC, envs=8, steps=5)
-        self.exchange = Exchange(
-            RUN, SPEC, self.requests, self.experiences, self.stats, largest_message=largest, halves=HALVES
-        )
-        self.thread = threading.Thread(target=self.exchange.run, daemon=True)
-        self.thread.start()
-        self.links = []
-
-    def agent(self, number, run=RUN, admit=True, patience=5.0):
-        if admit:
-            self.exchange.admit(number, ENVS)
-        link = AgentLink(self.exchange.endpoint, run, number, patience=patience)
-        self.links.append(link)
-        return link
-
-    def answer(self, agent, version=0):
-        """What a predictor does; returns the values."""
-        policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
-        header = Header(Kind.REPLY, RUN, agent, 1, version)
-        self.exchange.send([(agent, wire.encode_reply(header, policies, values))])
-        return values
-
-    def close(self):
-        for link in self.links:
-            link.close()
-        self.exchange.close()
-        self.thread.join(5)
-        assert not self.thread.is_alive()
-
-
-@pytest.fixture
-def office():
-    office = Office()
-    yield office
-    office.close()
-
-
-def request(agent=0, run=RUN, half=0, real=b"\0\0", first_env=0):
-    observations = np.arange(3 * len(real), dtype=np.float32).reshape(len(real), 1, 3)
-    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), first_env, real, observations)
-
-
-PLAYED = request(real=b"\1\1")
-
-
-def experience(agent=0, steps=1, first_step=0, env=0, version=0):
-    frames = np.ones((steps, 3), dtype=np.float32)
-    return Experience(
-        agent, env, first_step, version, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
-    )
 
 
 def test_requests_experiences_and_scores_arrive_where_they_belong(office):
@@ -126,10 +58,6 @@ def test_a_message_for_an_agent_that_is_gone_does_no_harm(office):
     link = office.agent(0)
     link.send([request()])
     wait_until(lambda: len(office.requests) == 1)
-
-
-def bad_messages(office):
-    return office.stats.totals.bad_messages
 
 
 def test_strangers_are_counted_and_dropped(office):

@@ -76,8 +76,8 @@ def check_a_cut(machines, cable, seconds, *words):
     """Cut the link of two agents, the only ones, for so long. Returns how long they took to play again."""
     make_keys(machines.path / "keys")
     given = ("AGENTS=0", "KEYS=keys", f"ENVS_PER_AGENT={ENVS}", f"T_MAX={T_MAX}", *words)
-    server, address = machines.serve(*given, listen=f"tcp://{ADDRESSES[0]}:*", prefix=cable.sides[0])
-    agents = machines.start("agents", "agents", f"SERVER={address}", "AGENTS=2", "KEYS=keys", prefix=cable.sides[1])
+    server, address = machines.serve(*given, listen=f"tcp://{ADDRESSES[0]}:*", through=cable.sides[0])
+    agents = machines.start("agents", "agents", f"SERVER={address}", "AGENTS=2", "KEYS=keys", through=cable.sides[1])
     machines.wait_for_remote(2)
     before = machines.newest()
     cable.cut()

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+from office import ENVS, RUN, Office, bad_messages, request
 from running import ROOT
 from stranger import Sender
-from test_exchange import ENVS, RUN, Office, bad_messages, request
 from waiting import wait_until
 
 from ga3c.checkpoint import CheckpointError, load_checkpoint, load_newest, save_checkpoint

@@ -10,25 +10,19 @@ import numpy as np
 import pytest
 import zmq
 from fuzzing import damaged, encode_request, good_messages
+from office import ENVS, HALVES, PLAYED, RUN, SPEC, bad_messages, experience, request
+from serving import Run
 from stranger import Sender, Stranger
-from test_exchange import ENVS, HALVES, PLAYED, RUN, SPEC, Office, bad_messages, experience, request
-from test_server import Run
 from waiting import wait_until
 
 from ga3c import wire
 from ga3c.envs import Finished
-from ga3c.exchange import BAD_LOG_SECONDS, identity
+from ga3c.exchange import identity
 from ga3c.limits import resident_memory
+from ga3c.sparing import LEAST_SECONDS
 from ga3c.wire import Header, Kind
 
 MEGABYTE = 2**20
-
-
-@pytest.fixture
-def office():
-    office = Office()
-    yield office
-    office.close()
 
 
 # What an agent that was admitted cannot say
@@ -366,7 +360,7 @@ def fuzz_a_run(run, counts, rounds, rate=0):
     assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
     assert totals.unaccounted_steps == 0
     lines = [line for line in run.log_path.read_text().splitlines() if "bad message" in line]
-    assert 1 <= len(lines) <= 2 + (quiet.seconds + busy.seconds) / BAD_LOG_SECONDS
+    assert 1 <= len(lines) <= 2 + (quiet.seconds + busy.seconds) / LEAST_SECONDS
     assert max(map(len, lines)) < 300
 
     ratio, cost = busy.steps_per_second / quiet.steps_per_second, busy.spent_per_message(quiet)

@@ -1,40 +1,22 @@
-"""Whole runs through the command line and the Python interface: files, exit codes, Ctrl-C, resume, learning."""
+"""Whole runs through the command line and the Python interface: files, exit codes, resume."""
 
-import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from running import ROOT, children_of, finish, rows_of, run, start
-from waiting import wait_until
+from running import QUICK, ROOT, rows_of, run, summary_of
 
 import ga3c
 from ga3c.checkpoint import load_newest
 
-QUICK = [
-    "GAME=CartPole-v1",
-    "AGENTS=2",
-    "ENVS_PER_AGENT=2",
-    "MIN_BATCH=10",
-    "HIDDEN=16",
-    "LOG_SECONDS=0.5",
-    "TENSORBOARD=0",
-]
 SUMMARY_KEYS = {
     *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),
     *("agents", "predictors", "trainers", "score", "lag_mean", "lag_max", "exit_reason"),
 }
-
-
-def summary_of(path):
-    return json.loads((path / "summary.json").read_text())
 
 
 def test_a_run_leaves_the_documented_files(tmp_path):
@@ -57,58 +39,6 @@ def test_a_run_leaves_the_documented_files(tmp_path):
     assert list(path.glob("events.out.tfevents*"))
     assert "first prediction after" in (path / "log.txt").read_text()
     assert re.search(r"steps +[\d,]+ .*PPS.*TPS.*NA/NP/NT 2/1/1.*lag.*limit", output)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_cleanly_within_three_seconds(tmp_path, number):
-    process = start(tmp_path, *QUICK, "RUN=here")
-    wait_until(lambda: any(row["updates"] for row in rows_of(tmp_path / "here")), 30)
-    children = children_of(process.pid)
-    assert len(children) >= 2
-    sent = time.monotonic()
-    process.send_signal(number)
-    wait_until(lambda: process.send_signal(number) or process.poll() is not None)  # an impatient user does no harm
-    code, output = finish(process, 10)
-    assert time.monotonic() - sent < 3.0
-    assert code == 0, output
-    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
-    load_newest(tmp_path / "here")
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 3)
-
-
-def test_ctrl_c_while_starting(tmp_path):
-    process = start(tmp_path, *QUICK, "RUN=here")
-    wait_until((tmp_path / "here").exists, 30)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    code, output = finish(process, 10)
-    assert time.monotonic() - sent < 5.0
-    assert code == 0, output
-    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seconds", [0.5, 1.0, 1.5])
-def test_a_signal_to_the_whole_group_while_agents_start(tmp_path, number, seconds):
-    """As a terminal's Ctrl-C or a cluster's end of a job: agents hear it too, some before they can ignore it."""
-    process = start(tmp_path, *QUICK, "AGENTS=6", "RUN=here")
-    wait_until((tmp_path / "here").exists, 30)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-    os.killpg(process.pid, number)
-    code, output = finish(process, 10)
-    assert code == 0, output
-    assert "Traceback" not in output
-    assert summary_of(tmp_path / "here")["exit_reason"] == "interrupted"
-
-
-def test_agents_die_with_a_server_that_is_killed(tmp_path):
-    process = start(tmp_path, *QUICK, "RUN=here")
-    wait_until(lambda: any(row["updates"] for row in rows_of(tmp_path / "here")), 30)
-    children = children_of(process.pid)
-    process.kill()
-    process.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
 
 
 def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
@@ -170,31 +100,6 @@ def finished_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("finished")
     assert run(path, *QUICK, "SERIAL=1", "MAX_STEPS=300", "RUN=here")[0] == 0
     return path
-
-
-def test_a_failure_ends_with_code_1_a_summary_and_a_checkpoint(tmp_path):
-    (tmp_path / "fragile.py").write_text(
-        "import gymnasium\n"
-        "class Fragile(gymnasium.Env):\n"
-        "    observation_space = gymnasium.spaces.Box(-1, 1, (2,))\n"
-        "    action_space = gymnasium.spaces.Discrete(2)\n"
-        "    steps = 0\n"
-        "    def reset(self, **_):\n"
-        "        return self.observation_space.sample(), {}\n"
-        "    def step(self, action):\n"
-        "        self.steps += 1\n"
-        "        reward = 1e30 if self.steps > 60 else 1.0\n"
-        "        return self.observation_space.sample(), reward, self.steps % 10 == 0, False, {}\n"
-        "gymnasium.register('Fragile-v0', Fragile)\n"
-    )
-    code, output = run(tmp_path, *QUICK[1:], "GAME=fragile:Fragile-v0", "REWARD_CLIP=0", "RUN=here")
-    assert code == 1, output
-    assert "not finite" in output
-    summary = summary_of(tmp_path / "here")
-    assert summary["exit_reason"].startswith("failed")
-    assert summary["bad_updates"] >= 5
-    _, arrays, _ = load_newest(tmp_path / "here")
-    assert np.isfinite(arrays["weights"]).all()  # the last good weights
 
 
 def test_from_python_without_a_guard(tmp_path):

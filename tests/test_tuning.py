@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from running import ROOT, finish, run, start
-from test_server import Run
+from serving import Run
 from tuned import LATE, trials_of
 from waiting import wait_until
 

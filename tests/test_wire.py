@@ -51,6 +51,8 @@ def message(kind, spec):
         return wire.encode_experience(RUN, HALF, make_experience(spec))
     if kind == Kind.SCORES:
         return wire.encode_scores(header(kind), (Finished(-21.0, 900), Finished(1e6, 2**40)))
+    if kind == Kind.FAILURE:
+        return wire.encode_failure(header(kind), "GAME=Söme-v0 broke")
     return header(kind).pack(), b""
 
 
@@ -65,6 +67,8 @@ def decode(kind, head, body, spec):
         return wire.decode_experience(read, head, body, spec)
     if kind == Kind.SCORES:
         return wire.decode_scores(head)
+    if kind == Kind.FAILURE:
+        return wire.decode_failure(head)
     return read
 
 
@@ -153,6 +157,12 @@ def test_experience_round_trip(spec, steps):
 def test_scores_round_trip(games):
     head, _ = wire.encode_scores(header(Kind.SCORES), games)
     assert decode(Kind.SCORES, head, b"", IMAGES) == games
+
+
+def test_failure_round_trip():
+    for reason, got in (("GAME=Söme-v0 broke", "GAME=Söme-v0 broke"), ("", ""), ("x" * 5000, "x" * wire.MAX_TEXT)):
+        head, _ = wire.encode_failure(header(Kind.FAILURE), reason)
+        assert decode(Kind.FAILURE, head, b"", IMAGES) == got
 
 
 # What must not get in
@@ -270,6 +280,9 @@ def test_sizes_that_would_overflow_are_refused_without_allocating():
     assert refused(Kind.EXPERIENCE, changed(head, wire.EXPERIENCE, 9, 1, huge, huge), body, IMAGES)
     head, body = message(Kind.SCORES, IMAGES)
     assert refused(Kind.SCORES, changed(head, wire.SCORES, huge), body, IMAGES)
+    head, body = message(Kind.FAILURE, IMAGES)
+    assert refused(Kind.FAILURE, changed(head, wire.FAILURE, huge), body, IMAGES)
+    assert refused(Kind.FAILURE, changed(head, wire.FAILURE, wire.MAX_TEXT + 1), body, IMAGES)
 
 
 def test_observations_of_another_game_are_refused():

@@ -1,11 +1,14 @@
 """The trace of a run while it is written: begun, taken up again, and added to.
 
-Neither training nor tuning is lost because the file cannot be written: that is logged once.
+Neither training nor tuning is lost because the file cannot be written: that is logged once, and what did not get there
+is kept for when it can be written again.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +24,7 @@ class Record:
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / FILE
+        self._waiting: list[str] = []  # lines that could not be written yet
         self._failed = False
 
     def resumable(self, plan: Plan) -> Trace | None:
@@ -49,14 +53,16 @@ class Record:
         self._try(lambda: self._file.replace(aside))
 
     def begin(self, plan: Plan) -> None:
-        self._try(lambda: self._write(header_line(plan), "w"))
+        self._waiting = [header_line(plan)]
+        self._try(self._write_anew)
 
     def mend(self, trace: Trace) -> None:
         """Leave whole lines alone, so that the next one can follow."""
         self._try(lambda: self._mend(1 + len(trace.trials)))
 
     def add(self, trial: Trial) -> None:
-        self._try(lambda: self._write(trial_line(trial), "a"))
+        self._waiting.append(trial_line(trial))
+        self._try(self._write)
 
     def _mend(self, count: int) -> None:
         text = self._file.read_text(encoding="utf-8", errors="replace")
@@ -66,9 +72,22 @@ class Record:
             mended.write_text(whole, encoding="utf-8")
             mended.replace(self._file)
 
-    def _write(self, text: str, mode: str) -> None:
-        with self._file.open(mode, encoding="utf-8") as file:
-            file.write(text)
+    def _write_anew(self) -> None:
+        self._file.unlink(missing_ok=True)
+        self._write()
+
+    def _write(self) -> None:
+        """Add what waits, all or nothing: half of a line would spoil the next one."""
+        content = "".join(self._waiting).encode()
+        with self._file.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                if file.write(content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                file.truncate(before)
+                raise
+        self._waiting.clear()
 
     def _try(self, write: Callable[[], object]) -> None:
         try:
@@ -77,6 +96,8 @@ class Record:
             if not self._failed:
                 self._failed = True
                 log.warning("%s cannot be written (%s); the tuner goes on without", self._file.name, error)
+        else:
+            self._failed = False
 
 
 def restore(strategy: Strategy, trace: Trace) -> None:
