@@ -56,6 +56,7 @@ run_tests() {
 if [ "${1:-}" = test ]; then
     shift
     install test
+    if [[ " $* " == *" LONG=1 "* ]]; then install long; fi
     run_tests "$@"
 fi
 if [ "${1:-}" = simulate ]; then

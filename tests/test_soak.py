@@ -62,22 +62,25 @@ def test_growth_can_be_read_again():
     assert Growth(**json.loads(json.dumps(Growth(1.0, 2.0, 3.0).__dict__))) == Growth(1.0, 2.0, 3.0)
 
 
-def test_a_short_soak_of_a_real_run(tmp_path):
-    code, output = run(
-        tmp_path,
-        "soak",
-        "MINUTES=0.6",
-        "GAME=CartPole-v1",
-        "KILL=7",
-        "WINDOW=2",
-        "ALSO=HIDDEN=16 MIN_BATCH=20",
-        "OUT=soak.json",
-        seconds=90,
-    )
+def soak(path, *words, seconds):
+    code, output = run(path, "soak", *words, "OUT=soak.json", seconds=seconds)
     assert code == 0, output
-    result = json.loads((tmp_path / "soak.json").read_text())
-    assert result["kills"] >= 3
-    assert result["windows"] >= 3
+    result = json.loads((path / "soak.json").read_text())
     assert result["summary"]["unaccounted_steps"] == 0
     assert result["summary"]["lost_steps"] > 0
-    assert (tmp_path / "soak.png").stat().st_size > 10_000
+    assert (path / "soak.png").stat().st_size > 10_000
+    return result
+
+
+def test_a_short_soak_of_a_real_run(tmp_path):
+    words = ["MINUTES=0.6", "GAME=CartPole-v1", "KILL=7", "WINDOW=2", "ALSO=HIDDEN=16 MIN_BATCH=20"]
+    result = soak(tmp_path, *words, seconds=120)
+    assert result["kills"] >= 3
+    assert result["windows"] >= 3
+
+
+@pytest.mark.long
+def test_an_hour_of_soaking(tmp_path):
+    result = soak(tmp_path, "MINUTES=60", seconds=3900)
+    assert result["kills"] >= 300
+    assert result["windows"] >= 200
