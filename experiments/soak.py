@@ -31,14 +31,14 @@ from ga3c.settings import read_words
 
 SAMPLE_SECONDS = 5.0
 WARM_UP = 0.2  # of the time, in which memory still grows to what it needs
-GROWN_UP = 5.0  # seconds that an agent is old before it is killed: three that never played would rightly stop the run
+GROWN_UP = 4.0  # CPU seconds of an agent before it is killed: three that never played would rightly stop the run
 END_SECONDS = 10.0
 LEAVE_SECONDS = 2.0  # for the last children, after the run itself
 JUDGED_SECONDS = 600.0  # a shorter soak says nothing of growth
 BOUNDS = {"server_memory": 20e6, "agent_memory": 5e6, "threads": 1.0, "files": 1.0, "processes": 1.0}  # growth per hour
 
 # Of /proc/<pid>/stat, counted from the state on.
-STAT_THREADS, STAT_STARTED = 17, 19
+STAT_USER, STAT_SYSTEM, STAT_THREADS = 11, 12, 17
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,7 @@ class Victim:
         )
 
     def kill_an_agent(self) -> None:
-        now = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
-        grown_up = now - GROWN_UP * os.sysconf("SC_CLK_TCK")
-        agents = [pid for pid, (started, is_agent) in self._children().items() if is_agent and started < grown_up]
+        agents = [pid for pid, (used, is_agent) in self._children().items() if is_agent and used > GROWN_UP]
         if agents:
             os.kill(self._random.choice(agents), signal.SIGKILL)
             self.kills += 1
@@ -141,8 +139,8 @@ class Victim:
         left = [f"process {pid}" for pid in alive]
         return code, took, left + [str(path.name) for path in self._temporary.iterdir()]
 
-    def _children(self) -> dict[int, tuple[int, bool]]:
-        """When each child was started (ticks since the machine was), and whether it is an agent."""
+    def _children(self) -> dict[int, tuple[float, bool]]:
+        """The CPU seconds of each child, and whether it is an agent."""
         children = {}
         for pid, fields in family(self._process.pid).items():
             if pid != self._process.pid and fields[0] != "Z":
@@ -150,7 +148,8 @@ class Victim:
                     command = Path(f"/proc/{pid}/cmdline").read_bytes()
                 except OSError:
                     continue
-                children[pid] = (int(fields[STAT_STARTED]), b"spawn_main" in command)
+                used = (int(fields[STAT_USER]) + int(fields[STAT_SYSTEM])) / os.sysconf("SC_CLK_TCK")
+                children[pid] = (used, b"spawn_main" in command)
         return children
 
 

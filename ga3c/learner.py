@@ -17,7 +17,8 @@ from ga3c.predictor import Predictor
 from ga3c.stats import Stats
 from ga3c.trainer import BadUpdates, Trainer
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
+ARENAS = 4  # that threads share: each keeps what was freed in it, and there could be eight for every core
 LARGEST_KEPT = 2**25  # bytes of a block that comes from kept memory: the most that glibc allows
 
 
@@ -30,6 +31,7 @@ def keep_freed_memory() -> None:
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
         libc.mallopt(M_TRIM_THRESHOLD, 2**30)
+        libc.mallopt(M_ARENA_MAX, ARENAS)
 
 
 def memory_advice(error: BaseException) -> str:

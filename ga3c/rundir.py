@@ -33,6 +33,7 @@ class RunDirectory:
     def __init__(self, config: Config) -> None:
         self._failed: set[str] = set()
         self._waiting: dict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._headers: dict[str, bytes] = {}
         self._use_tensorboard = config.tensorboard
         self._events_file = ""
         self._config: Config | None = None
@@ -75,7 +76,9 @@ class RunDirectory:
         self._try("summary.json", lambda: write_json(self.path / "summary.json", summary))
 
     def close(self) -> None:
-        """Let another run have the directory."""
+        """Write what still waits, and let another run have the directory."""
+        for name in self._waiting:
+            self._write_waiting(name)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -90,14 +93,19 @@ class RunDirectory:
         self._add(self._events_file, events.record(row), events.first_record())
 
     def _add(self, name: str, content: bytes, header: bytes = b"") -> None:
+        self._headers[name] = header
+        self._waiting[name].append(content)
+        self._write_waiting(name)
+
+    def _write_waiting(self, name: str) -> None:
         waiting = self._waiting[name]
-        waiting.append(content)
 
         def write() -> None:
-            append_whole(self.path / name, b"".join(waiting), header)
+            append_whole(self.path / name, b"".join(waiting), self._headers[name])
             waiting.clear()
 
-        self._try(name, write)
+        if waiting:
+            self._try(name, write)
 
     def _try(self, name: str, write: Callable[[], None]) -> None:
         try:
