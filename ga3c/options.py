@@ -170,7 +170,7 @@ class SoakOptions:
     envs_per_agent: int = setting(4, "environments of each agent", low=1, high=1024)
     kill: float = setting(10.0, "seconds between two agents that are killed", above=0)
     window: float = setting(
-        6.0, "seconds that the tuner measures each setting; with settling it takes some ten", above=0
+        2.0, "seconds that the tuner measures each setting; with its change it takes some ten", above=0
     )
     seed: int = setting(0, "of the run, and of who is killed", low=0, high=2**31 - 1)
     also: str = setting("", "further settings of the run, with blanks between")

@@ -108,6 +108,7 @@ class Training:
         self._spec = spec
         self._stats = Stats()
         self._interrupted = interrupted
+        self._saved_version = -1  # of the newest checkpoint of this session
         self._unsaved = ""  # why the last checkpoint could not be written
         self._arrays, self._state = self._read_resumed()
         if self._state:

@@ -235,7 +235,7 @@ def encode_stop(header: Header) -> Parts:
 
 
 def encode_failure(header: Header, reason: str) -> Parts:
-    text = reason.encode(errors="replace")[:MAX_TEXT]
+    text = reason.encode(errors="replace")[:MAX_TEXT].decode(errors="ignore").encode()  # no letter is cut in two
     return header.pack() + FAILURE.pack(len(text)) + text, b""
 
 
@@ -245,7 +245,10 @@ def decode_failure(head: Buffer) -> str:
     if count > MAX_TEXT:
         raise WireError(f"a reason of {count} bytes")
     _expect("a reason", len(head), start + count)
-    return bytes(head[start:]).decode(errors="replace")
+    try:
+        return bytes(head[start:]).decode()
+    except UnicodeDecodeError:
+        raise WireError("a reason that is no text") from None
 
 
 class Join(NamedTuple):
@@ -255,11 +258,16 @@ class Join(NamedTuple):
     version: str
 
 
+NOBODY = Header(Kind.JOIN, run=0, agent=0).pack()  # what a JOIN begins with: it belongs to no run yet
+
+
 def encode_join(join: Join) -> Parts:
-    return Header(Kind.JOIN, run=0, agent=0).pack() + join.token + join.version.encode(), b""
+    return NOBODY + join.token + join.version.encode(), b""
 
 
 def decode_join(head: Buffer) -> Join:
+    if head[: HEADER.size] != NOBODY:
+        raise WireError("a JOIN in the name of an agent")
     token, version = bytes(head[HEADER.size :][:TOKEN_BYTES]), bytes(head[HEADER.size + TOKEN_BYTES :])
     _expect("a token", len(token), TOKEN_BYTES)
     try:

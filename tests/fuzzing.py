@@ -22,6 +22,9 @@ EXTREMES = [
 ]
 
 
+HEADER_ALONE = (Kind.STOP, Kind.REJOIN, Kind.PROBE)
+
+
 def good_messages(spec, run, agent, half=0, version=0):
     """One of each kind, as whole parts."""
     steps = 3
@@ -44,7 +47,10 @@ def good_messages(spec, run, agent, half=0, version=0):
         wire.encode_reply(header(Kind.REPLY), policies, np.zeros(2, np.float32)),
         wire.encode_experience(run, half, experience),
         wire.encode_scores(header(Kind.SCORES), (Finished(21.0, 100),)),
-        wire.encode_stop(header(Kind.STOP)),
+        wire.encode_failure(header(Kind.FAILURE), "the game is broken"),
+        wire.encode_join(wire.Join(b"t" * wire.TOKEN_BYTES, "0.1.0")),
+        wire.encode_welcome(header(Kind.WELCOME), {"game": "Pong", "t_max": 5}),
+        *((header(kind).pack(), b"") for kind in HEADER_ALONE),
     ]
     return [[bytes(part) for part in parts] for parts in messages]
 
@@ -63,7 +69,13 @@ def encode_again(header, value):
         return wire.encode_experience(header.run, header.half, value)
     if header.kind == Kind.SCORES:
         return wire.encode_scores(header, value)
-    return wire.encode_stop(header)
+    if header.kind == Kind.FAILURE:
+        return wire.encode_failure(header, value)
+    if header.kind == Kind.JOIN:
+        return wire.encode_join(value)
+    if header.kind == Kind.WELCOME:
+        return wire.encode_welcome(header, value)
+    return header.pack(), b""
 
 
 def taken(head, body, spec):
@@ -77,8 +89,11 @@ def taken(head, body, spec):
     except WireError:
         return None
     head_again, body_again = encode_again(header, value)
-    if header.kind == Kind.STOP:  # all header: what follows is never read
+    if header.kind in HEADER_ALONE:  # what follows is never read
         head = head[: len(head_again)]
+    if header.kind == Kind.WELCOME:  # the same settings can be written in many ways
+        assert repr(wire.decode_welcome(head_again)) == repr(value)
+        return header.kind
     assert bytes(head) == head_again, f"{header}: {bytes(head).hex()} became {head_again.hex()}"
     if header.kind in WITH_BODY:
         assert bytes(body) == bytes(body_again), f"{header}: {bytes(body).hex()} became {bytes(body_again).hex()}"
