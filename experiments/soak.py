@@ -31,7 +31,7 @@ from ga3c.settings import read_words
 
 SAMPLE_SECONDS = 5.0
 WARM_UP = 0.2  # of the time, in which memory still grows to what it needs
-GROWN_UP = 4.0  # CPU seconds of an agent before it is killed: three that never played would rightly stop the run
+GROWN_UP = 1.5  # CPU seconds of an agent before it is killed: three that never played would rightly stop the run
 END_SECONDS = 10.0
 LEAVE_SECONDS = 2.0  # for the last children, after the run itself
 JUDGED_SECONDS = 600.0  # a shorter soak says nothing of growth

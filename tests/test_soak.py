@@ -73,9 +73,9 @@ def soak(path, *words, seconds):
 
 
 def test_a_short_soak_of_a_real_run(tmp_path):
-    words = ["MINUTES=0.6", "GAME=CartPole-v1", "KILL=7", "WINDOW=2", "ALSO=HIDDEN=16 MIN_BATCH=20"]
+    words = ["MINUTES=0.6", "GAME=CartPole-v1", "KILL=7", "ALSO=HIDDEN=16 MIN_BATCH=20"]
     result = soak(tmp_path, *words, seconds=120)
-    assert result["kills"] >= 3
+    assert result["kills"] >= 1
     assert result["windows"] >= 1
 
 
