@@ -176,11 +176,6 @@ class Rollout:
             if track.complete
         ]
 
-    @property
-    def unfinished(self) -> int:
-        """Steps that are in no experience yet: lost if the agent leaves now."""
-        return sum(map(len, self._tracks))
-
     def state(self) -> list[dict[str, Any]]:
         return [track.state() for track in self._tracks]
 
