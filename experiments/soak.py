@@ -40,6 +40,8 @@ BOUNDS = {"server_memory": 20e6, "agent_memory": 5e6, "threads": 1.0, "files": 1
 # Of /proc/<pid>/stat, counted from the state on.
 STAT_USER, STAT_SYSTEM, STAT_THREADS = 11, 12, 17
 
+LEGEND: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 2, "frameon": False}
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -258,12 +260,12 @@ def draw(result: dict[str, Any], path: Path) -> None:
     memory.plot(minutes, [sample["agent_memory"] / 1e6 for sample in samples], label="largest agent")
     memory.set_ylabel("resident memory, MB")
     memory.set_ylim(bottom=0)
-    memory.legend(loc="lower right")
+    memory.legend(**LEGEND)
     for name, label in (("files", "open files of the server"), ("threads", "threads of the server")):
         counts.plot(minutes, [sample[name] for sample in samples], label=label)
     counts.set_ylim(bottom=0)
     counts.set_ylabel("number")
-    counts.legend(loc="lower right")
+    counts.legend(**LEGEND)
     agents.plot(minutes, [sample["agents"] for sample in samples], color="gray")
     agents.set_ylim(bottom=0)
     agents.set_ylabel("agents (the tuner's)")
