@@ -20,6 +20,7 @@ from ale_py.vector_env import AtariVectorEnv
 from gymnasium.spaces.utils import flatten
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from ga3c.checked import Checked, GameFault
 from ga3c.config import Config
 from ga3c.settings import ConfigError
 
@@ -28,10 +29,6 @@ STACK = 4  # frames of an observation
 FRAMESKIP = 4
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ends the process when it loads one
 MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
-
-
-class GameFault(RuntimeError):
-    """A game did what it must not; the message names it and says what."""
 
 
 @dataclass(frozen=True)
@@ -289,72 +286,6 @@ class GymGames(VectorGames):
         """What Gymnasium or numpy say to what ``Checked`` let pass."""
         space = self._vector.single_observation_space
         return GameFault(f"GAME={self._game} returned what does not fit its observation space {space}: {error}")
-
-
-class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment of which each fault is told in one sentence.
-
-    Whether observations are finite is not looked at here, but for all environments at once, which costs less.
-    """
-
-    def __init__(self, env: gymnasium.Env[Any, Any], game: str) -> None:
-        super().__init__(env)
-        self._game = game
-        space = env.observation_space
-        self._shape = space.shape
-        self._box = space if isinstance(space, gymnasium.spaces.Box) else None
-        self._usual: np.dtype[Any] | None = None  # a type that was right before
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        try:
-            observation, info = self.env.reset(seed=seed, options=options)
-        except Exception as error:
-            raise self._raised("reset", error) from error
-        self._check(observation, "reset")
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
-            raise self._raised("step", error) from error
-        # The usual one is told here by what costs the least: an agent with one environment waits for this.
-        if (
-            type(observation) is not np.ndarray
-            or observation.dtype is not self._usual
-            or observation.shape != self._shape
-        ):
-            self._check(observation, "step")
-        try:
-            finite = math.isfinite(reward)
-        except TypeError:
-            finite = False
-        if not finite:
-            raise GameFault(f"GAME={self._game} returned a reward that is not a finite number in step: {reward!r}")
-        return observation, reward, terminated, truncated, info
-
-    def _check(self, observation: Any, method: str) -> None:
-        if self._box is None:
-            return
-        array = np.asarray(observation)
-        if array.shape != self._shape:
-            raise GameFault(
-                f"GAME={self._game} returned an observation of shape {array.shape} instead of {self._shape} in {method}"
-            )
-        # What is rounded to fewer digits is the same observation; what is cut to whole numbers or wraps around is not.
-        wanted = self._box.dtype
-        fits = np.can_cast(array.dtype, wanted, "same_kind")
-        if fits and wanted.kind in "iu" and not np.can_cast(array.dtype, wanted):
-            fits = bool((array.astype(wanted) == array).all())  # this time: the next one is looked at again
-        elif fits:
-            self._usual = array.dtype
-        if not fits:
-            raise GameFault(
-                f"GAME={self._game} returned an observation of {array.dtype} instead of {wanted} in {method}"
-            )
-
-    def _raised(self, method: str, error: Exception) -> GameFault:
-        return GameFault(f"GAME={self._game} raised {type(error).__name__} in {method}: {error}")
 
 
 class Preprocess:

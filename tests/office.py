@@ -16,19 +16,19 @@ RUN = 0x1234
 ENVS = 2  # of an agent
 HALVES = 4
 SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
+LARGEST = wire.largest_message(SPEC, envs=8, steps=5)
 
 
 class Office:
     """An exchange with its thread and queues, and agents connected to it."""
 
-    def __init__(self):
+    def __init__(self, **more):
+        """``more`` is for the exchange: a gate and its welcome."""
         self.stats = Stats()
         self.requests = Queue(lambda request: len(request.observations), most=100)
         self.experiences = Queue(lambda experience: experience.steps)
-        largest = wire.largest_message(SPEC, envs=8, steps=5)
-        self.exchange = Exchange(
-            RUN, SPEC, self.requests, self.experiences, self.stats, largest_message=largest, halves=HALVES
-        )
+        given = {"largest_message": LARGEST, "halves": HALVES, **more}
+        self.exchange = Exchange(RUN, SPEC, self.requests, self.experiences, self.stats, **given)
         self.thread = threading.Thread(target=self.exchange.run, daemon=True)
         self.thread.start()
         self.links = []

@@ -1,61 +1,40 @@
 """Agents of other machines at the server's gate: who gets in, what gets through, and who is away. Real TCP."""
 
 import stat
-import threading
 import time
 from contextlib import closing
 
 import numpy as np
 import pytest
 import zmq
+from office import LARGEST, RUN, SPEC, Office
 from running import run
 from waiting import wait_until
 
 from ga3c import wire
 from ga3c.address import parse_address
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, Finished
-from ga3c.exchange import REMOTE, Exchange, Link, identity
+from ga3c.envs import Finished
+from ga3c.exchange import REMOTE, Link, identity
 from ga3c.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.network import Gate
-from ga3c.queues import Queue
 from ga3c.remote_agent import NetworkLink, RemoteTask, read_settings
 from ga3c.remote_agents import RemoteAgents
 from ga3c.rollout import Experience
 from ga3c.settings import ConfigError
-from ga3c.stats import Stats
 from ga3c.wire import Header, Join, Kind, WireError
 
-RUN = 0x1234
-SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
 CONFIG = Config(game="CartPole-v1", envs_per_agent=2, stall_seconds=0.3)
 ANYWHERE = "tcp://127.0.0.1:*"
 
 
-class Server:
-    """An exchange with a gate, its thread and queues; nobody predicts but the test."""
+class Server(Office):
+    """An office with a gate; nobody predicts but the test."""
 
     def __init__(self, keys=None):
-        self.stats = Stats()
-        self.requests = Queue(lambda request: len(request.observations), most=100)
-        self.experiences = Queue(lambda experience: experience.steps)
-        largest = wire.largest_message(SPEC, envs=2, steps=5)
-        self.gate = Gate(ANYWHERE, keys, largest_message=largest)
-        self.exchange = Exchange(
-            RUN,
-            SPEC,
-            self.requests,
-            self.experiences,
-            self.stats,
-            largest_message=largest,
-            halves=2,
-            gate=self.gate,
-            welcome=CONFIG.for_agents(),
-        )
+        self.gate = Gate(ANYWHERE, keys, largest_message=LARGEST)
+        super().__init__(halves=2, gate=self.gate, welcome=CONFIG.for_agents())
         self.remote = RemoteAgents(CONFIG, self.exchange, self.stats)
-        self.thread = threading.Thread(target=self.exchange.run, daemon=True)
-        self.thread.start()
-        self.links = []
 
     def connect(self, keys=None):
         self.links.append(NetworkLink(RemoteTask(self.gate.endpoint, keys, speaks=True)))
@@ -69,7 +48,7 @@ class Server:
         assert wire.read_header(head).kind == Kind.WELCOME
         return link, wire.read_header(head).agent
 
-    def answer(self):
+    def answer_all(self):
         """A reply to every request that waits."""
         for request in self.requests.drain():
             count = len(request.observations)
@@ -80,13 +59,6 @@ class Server:
     @property
     def bad(self):
         return self.stats.totals.bad_messages
-
-    def close(self):
-        for link in self.links:
-            link.close()
-        self.exchange.close()
-        self.thread.join(5)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture
@@ -135,7 +107,7 @@ def play(server, link, agent, steps):
     for step in range(steps + 1):
         link.send([request(agent, real=bytes([step > 0]))])
         wait_until(lambda: len(server.requests))
-        server.answer()
+        server.answer_all()
         assert kind_of_next(link) == Kind.REPLY
 
 
@@ -215,7 +187,7 @@ def test_who_is_silent_is_away_and_is_told_to_join_again_when_it_comes_back(serv
     play(server, link, agent, steps=3)
     link.send([request(agent, half=1)])
     wait_until(lambda: len(server.requests))
-    server.answer()
+    server.answer_all()
     assert kind_of_next(link) == Kind.REPLY
     with caplog.at_level("WARNING", logger="ga3c"):
         wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
