@@ -26,7 +26,8 @@ COOLING = 0.8  # per challenger
 SPREAD = 0.2  # of a temperature: the promise by which a challenger has to fall short to become rare
 SURE = 0.9  # deviations by which a gain has to be above 0, once it is cold
 RETURN = 0.003  # gain of a setting measured before at which it becomes the incumbent again
-WORTH_A_WINDOW = 0.002  # expected gain below which no challenger is worth its window
+HORIZON = 40.0  # windows that a gain is expected to last: what it has to pay for its trial in
+TRIAL = 0.08  # of a window that a trial costs in any case, by the change of settings there and back
 PROBE_EVERY = 8  # windows, while nothing is worth one
 NEAR = 3  # windows after which the incumbent is measured again, so that a comparison is one of now
 CHANGED = 3.0  # log odds at which the machine has changed, by two windows at least
@@ -110,12 +111,12 @@ class Anneal:
             return self._setting(int(np.where(allowed, mean, -np.inf).argmax()))
         if self._time - self._measured_at >= NEAR:
             return self._incumbent
-        promise = expected_gain(mean, deviation)
-        promise[~allowed] = -np.inf
-        if promise.max() < WORTH_A_WINDOW and self._time - self._cold_since < PROBE_EVERY:
+        worth = worth_of_a_window(mean, deviation, self._noise())
+        worth[~allowed] = -np.inf
+        if worth.max() < 0 and self._time - self._cold_since < PROBE_EVERY:
             return self._incumbent
         self._cold_since = self._time
-        weights = np.exp((promise - promise.max()) / max(self._temperature * SPREAD, 1e-6))
+        weights = np.exp((worth - worth.max()) / max(self._temperature * SPREAD, 1e-6))
         return self._setting(int(self._random.choice(len(weights), p=weights / weights.sum())))
 
     def _allowed(self) -> NDArray[np.bool_]:
@@ -304,3 +305,13 @@ def expected_gain(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> 
 
 
 _erf = np.vectorize(math.erf, otypes=[float])
+
+
+def worth_of_a_window(mean: NDArray[np.float64], deviation: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    """What it is worth to measure each setting once: the gain that this may show, less what it costs.
+
+    A window is noisy, so it moves what is believed of a setting by less than its deviation.
+    """
+    shown = deviation**2 / np.hypot(deviation, noise)
+    worth: NDArray[np.float64] = expected_gain(mean, shown) - (TRIAL + np.maximum(-mean, 0.0)) / HORIZON
+    return worth
