@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tuner.anneal import HORIZON, TRIAL, Anneal, Refusal, expected_gain
+from tuner.anneal import HORIZON, TRIAL, Anneal, Refusal, expected_gain, worth_of_a_window
 from tuner.space import Setting, Space
 from tuner.strategy import Measurement, Plan, System
 
