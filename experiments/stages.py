@@ -96,8 +96,15 @@ def gradient_stage(learner: Learner, config: Config, samples: int) -> Callable[[
 
     def loss(weights: Tensor) -> Tensor:
         policies, values = model.network.forward(weights, batch.observations)
-        constants = {"beta": config.beta, "log_epsilon": config.log_epsilon, "value_cost": config.value_cost}
-        return actor_critic_loss(policies, values, batch.actions, batch.returns, **constants).total
+        return actor_critic_loss(
+            policies,
+            values,
+            batch.actions,
+            batch.returns,
+            beta=config.beta,
+            log_epsilon=config.log_epsilon,
+            value_cost=config.value_cost,
+        ).total
 
     return lambda: model.gradient(loss)[1].sum().item()  # which also waits for a device
 

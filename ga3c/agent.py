@@ -67,6 +67,7 @@ class Player:
             agent=agent,
             first_env=self._first_env,
             stagger=True,
+            corrected=self._config.corrected,
         )
         self._request_header = self._header(Kind.REQUEST).pack()
 
@@ -89,6 +90,8 @@ class Player:
         actions = sample(reply.policies, self._random)
         played = self._games.step(actions)
         self._rollout.record(self._observations, actions, reply.version, played)
+        if self._config.corrected:
+            self._rollout.record_correction(reply.policies, actions, played)
         self._observations = played.observations
         if played.finished:
             messages.append(wire.encode_scores(self._header(Kind.SCORES), played.finished))

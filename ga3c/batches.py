@@ -19,10 +19,21 @@ from ga3c.envs import EnvSpec
 from ga3c.rollout import Experience
 
 
+class Correction(NamedTuple):
+    """What V-trace needs of the experiences that a batch is made of, in their order."""
+
+    reached: Tensor  # (experiences, stack, *frame): the observations after the last steps
+    lengths: np.ndarray  # (experiences,): how many steps each has
+    terminated: np.ndarray  # (experiences,) bool
+    rewards: np.ndarray  # (n,)
+    chances: np.ndarray  # (n,): μ(a|s)
+
+
 class TrainingBatch(NamedTuple):
     observations: Tensor  # (n, stack, *frame), in memory (n, *frame, stack)
     actions: Tensor  # (n,) int64
     returns: Tensor  # (n,) float32
+    correction: Correction | None
 
 
 class Batches:
@@ -61,20 +72,36 @@ class Batches:
         return batch.to(self._device, non_blocking=True)
 
     def training(self, experiences: Sequence[Experience]) -> TrainingBatch:
-        """One batch of the steps of several experiences."""
-        batch, rows = self._room(
-            sum(experience.steps for experience in experiences), *self._spec.frame, self._spec.stack
-        )
+        """One batch of the steps of several experiences, all of which have what V-trace needs, or none has."""
+        stack = self._spec.stack
+        rewards = [experience.rewards for experience in experiences if experience.rewards is not None]
+        chances = [experience.chances for experience in experiences if experience.chances is not None]
+        count = sum(experience.steps for experience in experiences)
+        buffer, rows = self._room(count + len(chances), *self._spec.frame, stack)
         start = 0
         for experience in experiences:
             steps = experience.steps
-            for place in range(self._spec.stack):
+            for place in range(stack):
                 rows[start : start + steps, ..., place] = experience.frames[place : place + steps]
             start += steps
+        for row, experience in zip(rows[count:], experiences, strict=False):
+            for place in range(stack):
+                row[..., place] = experience.frames[experience.steps + place]
+        observations = buffer.to(self._device, non_blocking=True).movedim(-1, 1)
+        correction = None
+        if chances:
+            correction = Correction(
+                observations[count:],
+                np.array([experience.steps for experience in experiences]),
+                np.array([experience.terminated for experience in experiences]),
+                np.concatenate(rewards),
+                np.concatenate(chances),
+            )
         actions = np.concatenate([experience.actions for experience in experiences]).astype(np.int64)
         returns = np.concatenate([experience.returns for experience in experiences])
         return TrainingBatch(
-            batch.to(self._device, non_blocking=True).movedim(-1, 1),
+            observations[:count],
             torch.from_numpy(actions).to(self._device),
             torch.from_numpy(returns).to(self._device),
+            correction,
         )

@@ -18,10 +18,11 @@ from ga3c.address import check_listen
 from ga3c.settings import ConfigError, check, nearest, read_words, setting
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
+CORRECTIONS = ("none", "vtrace")
 TUNERS = ("anneal", "paper", "sweep", "off")
 AGENT_SETTINGS = (  # what playing depends on; the rest, with the paths in it, is no business of another machine
     *("game", "seed", "sticky", "noop_max", "episodic_life", "reward_clip"),
-    *("envs_per_agent", "t_max", "discount", "stall_seconds"),
+    *("envs_per_agent", "t_max", "discount", "correction", "stall_seconds"),
 )
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -45,6 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rmsprop_epsilon": 0.1,
         "rmsprop_initial": 1.0,
         "max_lag": 0,
+        "correction": "none",
         "normalize": False,
         "init": "paper",
         "network": "small",
@@ -105,6 +107,11 @@ class Config:
     beta_end: float | None = setting(None, "β at MAX_STEPS, reached linearly; auto: constant", low=0)
     log_epsilon: float = setting(1e-6, "ε inside the logarithms of policy and entropy", low=0)
     value_cost: float = setting(0.25, "factor of (R − V)² in the loss", low=0)
+    correction: str = setting(
+        "none", "what is done about policy lag: nothing, as in the paper, or V-trace", choices=CORRECTIONS
+    )
+    rho_bar: float = setting(1.0, "V-trace: largest weight ρ̄ of a step, π(a|s) / μ(a|s) at most", above=0)
+    c_bar: float = setting(1.0, "V-trace: largest factor c̄ by which later steps count, at most ρ̄", low=0)
     grad_clip: float = setting(0.0, "largest norm of a gradient; 0: not clipped", low=0)
     rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square", low=0, high=1)
     rmsprop_epsilon: float = setting(1e-6, "ε of RMSProp, inside the root", above=0)
@@ -158,6 +165,8 @@ class Config:
         for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
             if end is not None and not self.max_steps:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")
+        if self.c_bar > self.rho_bar:
+            raise ConfigError(f"C_BAR={self.c_bar:g} is larger than RHO_BAR={self.rho_bar:g}: it is at most that")
         if self.listen:
             check_listen(self.listen, self.keys)
             if self.serial:
@@ -182,6 +191,11 @@ class Config:
                 raise ConfigError(f"{name} is not a setting.{nearest(name, known)}")
         resumed = _settings_of_run(str(given["resume"])) if given.get("resume") else {}
         return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
+
+    @property
+    def corrected(self) -> bool:
+        """Whether experiences carry what V-trace needs."""
+        return self.correction != "none"
 
     def replace(self, **changes: Any) -> Config:
         return dataclasses.replace(self, **changes)

@@ -81,15 +81,20 @@ class Exchange:
         *,
         largest_message: int,
         halves: int,
+        corrected: bool = False,
         gate: Gate | None = None,
         welcome: dict[str, Any] | None = None,
     ) -> None:
-        """With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need."""
+        """``corrected`` experiences have what V-trace needs.
+
+        With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need.
+        """
         self._run_id = run_id
         self._spec = spec
         self._requests = requests
         self._experiences = experiences
         self._stats = stats
+        self._corrected = corrected
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
         self._members: dict[int, Member] = {}  # each agent that is admitted
@@ -336,7 +341,7 @@ class Exchange:
             member.played += request.played
             requests.append(request)
         elif header.kind == Kind.EXPERIENCE:
-            experience = wire.decode_experience(header, head, body, self._spec)
+            experience = wire.decode_experience(header, head, body, self._spec, corrected=self._corrected)
             if experience.version > member.version:
                 raise WireError(f"agent {header.agent} was never told of version {experience.version}")
             self._stats.ledger.deliver(experience)

@@ -22,17 +22,18 @@ def actor_critic_loss(
     values: Tensor,
     actions: Tensor,
     returns: Tensor,
+    advantages: Tensor | None = None,
     *,
     beta: float,
     log_epsilon: float,
     value_cost: float,
 ) -> Loss:
-    """−Σ [log(π(a|s) + ε)·(R − V) + β·H] + c·Σ (R − V)², where V is a constant in the first term."""
-    advantages = returns - values
+    """−Σ [log(π(a|s) + ε)·A + β·H] + c·Σ (R − V)², where A is a constant: R − V, unless another is given."""
+    errors = returns - values
     chosen = policies.gather(1, actions[:, None]).squeeze(1)
-    policy_gain = torch.log(chosen + log_epsilon) * advantages.detach()
+    policy_gain = torch.log(chosen + log_epsilon) * (errors.detach() if advantages is None else advantages)
     entropy = -(policies * torch.log(policies + log_epsilon)).sum(dim=1)
-    squared = advantages.square()
+    squared = errors.square()
     total = (value_cost * squared - policy_gain - beta * entropy).sum()
     count = len(values)
     return Loss(

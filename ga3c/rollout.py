@@ -11,12 +11,15 @@ import numpy as np
 
 from ga3c.envs import EnvSpec, Played
 
+LEAST_CHANCE = 1e-6  # of an action that was drawn: rounding can lead to one whose probability is 0
+
 
 @dataclass(frozen=True)
 class Experience:
     """Consecutive steps of one environment within one episode.
 
-    Each frame stands here once: ``frames[i : i + stack]`` is the observation of step i.
+    Each frame stands here once: ``frames[i : i + stack]`` is the observation of step i. What V-trace needs, the last
+    three fields and one frame more, is there only where it is asked for.
     """
 
     agent: int
@@ -26,6 +29,9 @@ class Experience:
     frames: np.ndarray  # (stack − 1 + steps, *frame), or one more: the observation that the last step reached
     actions: np.ndarray  # (steps,) int32
     returns: np.ndarray  # (steps,) float32
+    rewards: np.ndarray | None = None  # (steps,) float32
+    chances: np.ndarray | None = None  # (steps,) float32: μ(a|s), by which each action was drawn
+    terminated: bool = False  # nothing follows the last step
 
     @property
     def steps(self) -> int:
@@ -49,18 +55,20 @@ class Track:
     costs more than a whole step here.
     """
 
-    def __init__(self, spec: EnvSpec, number: int, t_max: int, limit: int) -> None:
+    def __init__(self, spec: EnvSpec, number: int, t_max: int, limit: int, corrected: bool) -> None:
         self.number = number
         self.limit = limit  # steps that complete the experience under way
         self.over = False  # the episode ended with the last step
         self.terminated = False
         self._t_max = t_max
+        self._corrected = corrected
         self._history = spec.stack - 1
         self._version = 0
         self._next_step = 0
-        self._frames = np.zeros((self._history + t_max, *spec.frame), dtype=spec.dtype)
+        self._frames = np.zeros((self._history + t_max + corrected, *spec.frame), dtype=spec.dtype)
         self._actions: list[int] = []
         self._rewards: list[float] = []
+        self._chances: list[float] = []
 
     def __len__(self) -> int:
         return len(self._actions)
@@ -74,6 +82,16 @@ class Track:
         self._actions.append(action)
         self._rewards.append(reward)
 
+    def add_correction(self, chance: float, reached: np.ndarray) -> None:
+        """What V-trace needs of the step that was added: how likely its action was, and the observation it reached."""
+        self._chances.append(chance)
+        self._frames[self._history + len(self._actions)] = reached[-1]
+
+    @property
+    def _length(self) -> int:
+        """Frames of the experience under way."""
+        return self._history + len(self._actions) + self._corrected
+
     @property
     def complete(self) -> bool:
         steps = len(self._actions)
@@ -86,9 +104,10 @@ class Track:
             "terminated": self.terminated,
             "version": self._version,
             "next_step": self._next_step,
-            "frames": self._frames[: self._history + len(self)].copy(),
+            "frames": self._frames[: self._length].copy(),
             "actions": list(self._actions),
             "rewards": list(self._rewards),
+            "chances": list(self._chances),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -96,6 +115,7 @@ class Track:
         self._version, self._next_step = state["version"], state["next_step"]
         self._frames[: len(state["frames"])] = state["frames"]
         self._actions, self._rewards = list(state["actions"]), list(state["rewards"])
+        self._chances = list(state.get("chances", ()))  # checkpoints were written before there were any
 
     def take(self, agent: int, value: float, discount: float) -> Experience:
         """The experience, with this value of the observation that its last step reached."""
@@ -105,13 +125,17 @@ class Track:
             env=self.number,
             first_step=self._next_step,
             version=self._version,
-            frames=self._frames[: self._history + steps].copy(),
+            frames=self._frames[: self._length].copy(),
             actions=np.array(self._actions, dtype=np.int32),
             returns=n_step_returns(self._rewards, 0.0 if self.terminated else value, discount),
+            rewards=np.array(self._rewards, dtype=np.float32) if self._corrected else None,
+            chances=np.array(self._chances, dtype=np.float32) if self._corrected else None,
+            terminated=self.terminated if self._corrected else False,
         )
         self._next_step += steps
         self._actions.clear()
         self._rewards.clear()
+        self._chances.clear()
         self.limit = self._t_max
         return experience
 
@@ -134,14 +158,18 @@ class Rollout:
         agent: int = 0,
         first_env: int = 0,
         stagger: bool = False,
+        corrected: bool = False,
     ) -> None:
+        """``corrected`` experiences have what V-trace needs."""
         self._discount = discount
         self._clip = reward_clip or math.inf
         self._agent = agent
         # Environments that play in step would also end their experiences in step: bursts that fill the training queue
         # and then leave it empty. First experiences of all lengths spread them evenly from there on.
         self._tracks = [
-            Track(spec, first_env + env, t_max, limit=1 + env * t_max // count if stagger else t_max)
+            Track(
+                spec, first_env + env, t_max, limit=1 + env * t_max // count if stagger else t_max, corrected=corrected
+            )
             for env in range(count)
         ]
 
@@ -167,6 +195,15 @@ class Rollout:
                 track.add(observation, action, version, reward)
                 track.terminated = terminated
                 track.over = terminated or truncated
+
+    def record_correction(self, policies: np.ndarray, actions: np.ndarray, played: Played) -> None:
+        """Add what V-trace needs of the step that was recorded."""
+        chances = np.maximum(policies[np.arange(len(actions)), actions], LEAST_CHANCE).tolist()
+        for track, chance, reached, real in zip(
+            self._tracks, chances, played.observations, played.real.tolist(), strict=True
+        ):
+            if real:
+                track.add_correction(chance, reached)
 
     def finish(self, values: np.ndarray) -> list[Experience]:
         """The experiences that are complete, given the values of the observations that the last step reached."""

@@ -154,7 +154,7 @@ class SerialServer:
                 self._stats.add(steps=request.played)
                 self._requests.append(request)
             elif header.kind == Kind.EXPERIENCE:
-                experience = wire.decode_experience(header, head, body, self._spec)
+                experience = wire.decode_experience(header, head, body, self._spec, corrected=self._config.corrected)
                 self._stats.ledger.deliver(experience)
                 self._experiences.put([experience])
             elif header.kind == Kind.SCORES:

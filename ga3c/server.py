@@ -116,6 +116,7 @@ class Server:
             stats,
             largest_message=largest_message,
             halves=len(halves(config)),
+            corrected=config.corrected,
             gate=_make_gate(config, largest_message),
             welcome=config.for_agents(),
         )

@@ -8,15 +8,17 @@ import threading
 import time
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ga3c.batches import Batches
+from ga3c.batches import Batches, TrainingBatch
 from ga3c.config import Config
 from ga3c.loss import Loss, actor_critic_loss
 from ga3c.model import Model
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
+from ga3c.vtrace import vtrace
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +97,14 @@ class Trainer:
 
         def loss(weights: Tensor) -> Tensor:
             policies, values = self._model.network.forward(weights, batch.observations)
+            returns, advantages = self._targets(weights, policies, values, batch)
             parts.append(
                 actor_critic_loss(
                     policies,
                     values,
                     batch.actions,
-                    batch.returns,
+                    returns,
+                    advantages,
                     beta=beta,
                     log_epsilon=config.log_epsilon,
                     value_cost=config.value_cost,
@@ -132,6 +136,29 @@ class Trainer:
             gradient_norm=norm,
         )
         return True
+
+    @torch.no_grad()
+    def _targets(
+        self, weights: Tensor, policies: Tensor, values: Tensor, batch: TrainingBatch
+    ) -> tuple[Tensor, Tensor | None]:
+        """What the values are drawn to, and the advantages of the actions where these are not the differences to it."""
+        correction, config = batch.correction, self._config
+        if correction is None:
+            return batch.returns, None
+        _, following = self._model.network.forward(weights, correction.reached)
+        chosen = policies.gather(1, batch.actions[:, None]).squeeze(1)
+        targets = vtrace(
+            ratios=chosen.cpu().numpy() / correction.chances,
+            rewards=correction.rewards,
+            values=values.detach().cpu().numpy(),
+            lengths=correction.lengths,
+            following=np.where(correction.terminated, 0.0, following.cpu().numpy()),
+            discount=config.discount,
+            rho_bar=config.rho_bar,
+            c_bar=config.c_bar,
+        )
+        returns, advantages = (torch.from_numpy(numbers.astype(np.float32)).to(values.device) for numbers in targets)
+        return returns, advantages
 
     def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
         if not self._config.max_lag:

@@ -42,7 +42,7 @@ RATES = (
     "lag_mean",
 )  # of the whole session
 # The settings that decide which players there are: only the same ones can go on with a saved play.
-PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max")
+PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max", "correction")
 FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
@@ -182,7 +182,11 @@ class Training:
         play: dict[str, Any] | None = self._state.get("play")
         if play is not None:
             before = self._state["config"]
-            changed = [name.upper() for name in PLAYERS if before[name] != getattr(self._config, name)]
+            changed = [
+                name.upper()
+                for name in PLAYERS
+                if before.get(name, getattr(Config, name)) != getattr(self._config, name)
+            ]
             if not changed:
                 return play
             log.warning("all environments begin a new episode, since other settings are given: %s", ", ".join(changed))

@@ -2,13 +2,14 @@
 
 A message has two parts: a head (a fixed header, then the small fields of its kind) and a body (observations or frames;
 empty for most kinds). All numbers are little-endian; one that is not finite makes a message bad. The frames of n steps
-are stack − 1 + n, and one more where the observation that the last step reached is sent along.
+are stack − 1 + n. Where V-trace corrects what was learnt (CORRECTION), an experience has one frame more, with which its
+last step was reached, and after its returns the rewards (n) f4 and the chances of its actions (n) f4.
 
 | kind | from | head after the header | body |
 |---|---|---|---|
 | REQUEST | agent | observations, first environment; real (n) u1 | observations (n, stack, *frame) |
 | REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
-| EXPERIENCE | agent | environment, first step, steps, frames; actions (n) i4, returns (n) f4 | frames, each once |
+| EXPERIENCE | agent | env, first step, steps, frames, terminated; actions (n) i4, returns (n) f4 | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
 | FAILURE | agent | bytes; why it ends, in UTF-8 | – |
@@ -27,6 +28,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -36,16 +38,17 @@ from ga3c.envs import EnvSpec, Finished
 from ga3c.rollout import Experience
 
 MAGIC = b"GA3C"
-LAYOUT = 2  # raised when a layout changes, so that an agent of another version is refused
+LAYOUT = 3  # raised when a layout changes, so that an agent of another version is refused
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
-EXPERIENCE = struct.Struct("<IQII")
+EXPERIENCE = struct.Struct("<IQIII")
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
 FAILURE = struct.Struct("<I")
 MAX_ENVS = 4096  # of one agent
 MAX_STEPS = 4096  # steps of one experience
+CORRECTED = ("returns", "rewards", "chances")  # of each step; the last two only where V-trace corrects
 TOKEN_BYTES = 16
 MAX_VERSION = 64  # letters of a version
 MAX_TEXT = 1000  # bytes of the reason of a failure
@@ -184,34 +187,50 @@ def decode_reply(header: Header, head: Buffer) -> Reply:
 
 
 def encode_experience(run: int, half: int, experience: Experience) -> Parts:
-    _finite("returns", experience.returns)  # the sender can still say where they come from
+    numbers = [experience.returns]
+    if experience.rewards is not None and experience.chances is not None:
+        numbers += [experience.rewards, experience.chances]
+    for name, some in zip(CORRECTED, numbers, strict=False):
+        _finite(name, some)  # the sender can still say where they come from
     header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
     head = header.pack() + EXPERIENCE.pack(
-        experience.env, experience.first_step, experience.steps, len(experience.frames)
+        experience.env, experience.first_step, experience.steps, len(experience.frames), experience.terminated
     )
-    head += (
-        experience.actions.astype("<i4", copy=False).tobytes() + experience.returns.astype("<f4", copy=False).tobytes()
-    )
+    head += experience.actions.astype("<i4", copy=False).tobytes()
+    head += b"".join(some.astype("<f4", copy=False).tobytes() for some in numbers)
     return head, experience.frames.data.cast("B")
 
 
-def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Experience:
-    env, first_step, steps, count = _fields(head, EXPERIENCE)
+def decode_experience(
+    header: Header, head: Buffer, body: Buffer, spec: EnvSpec, *, corrected: bool = False
+) -> Experience:
+    """``corrected``: with what V-trace needs."""
+    env, first_step, steps, count, terminated = _fields(head, EXPERIENCE)
     start = HEADER.size + EXPERIENCE.size
     if not 1 <= steps <= MAX_STEPS:
         raise WireError(f"an experience of {steps} steps")
-    _expect("an experience", len(head), start + 8 * steps)
+    arrays = 4 if corrected else 2
+    _expect("an experience", len(head), start + 4 * arrays * steps)
     actions = np.frombuffer(head, "<i4", steps, start)
-    returns = np.frombuffer(head, "<f4", steps, start + 4 * steps)
+    returns, *correction = np.frombuffer(head, "<f4", (arrays - 1) * steps, start + 4 * steps).reshape(-1, steps)
     if actions.min() < 0 or actions.max() >= spec.actions:
         raise WireError(f"an action outside 0…{spec.actions - 1}")
-    _finite("returns", returns)
-    if count not in (spec.stack - 1 + steps, spec.stack + steps):
+    for name, numbers in zip(CORRECTED, (returns, *correction), strict=False):
+        _finite(name, numbers)
+    if terminated > corrected:
+        raise WireError(f"an end of an episode of kind {terminated}")
+    if count != spec.stack - 1 + steps + corrected:
         raise WireError(f"{count} frames of {steps} steps")
     _expect("frames", len(body), count * spec.frame_bytes)
     frames = np.frombuffer(body, spec.dtype).reshape(count, *spec.frame)
     _finite("frames", frames)
-    return Experience(header.agent, env, first_step, header.version, frames, actions, returns)
+    experience = Experience(header.agent, env, first_step, header.version, frames, actions, returns)
+    if not corrected:
+        return experience
+    rewards, chances = correction
+    if not (chances.min() > 0 and chances.max() < 1.001):  # a softmax may be above 1 by rounding
+        raise WireError("chances that are none")
+    return replace(experience, rewards=rewards, chances=chances, terminated=bool(terminated))
 
 
 def encode_scores(header: Header, games: tuple[Finished, ...]) -> Parts:

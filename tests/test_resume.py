@@ -41,8 +41,8 @@ def under_way(run):
 
 @pytest.mark.parametrize(
     ("settings", "rounds"),
-    [(CARTPOLE, 120), (ONE, 120), (CATCH, 60), (PONG, 30), (BREAKOUT, 150)],
-    ids=["CartPole", "one environment", "Catch", "Pong", "Breakout with lives and sticky actions"],
+    [(CARTPOLE, 120), (ONE, 120), ({**CATCH, "correction": "vtrace"}, 60), (PONG, 30), (BREAKOUT, 150)],
+    ids=["CartPole", "one environment", "Catch with V-trace", "Pong", "Breakout with lives and sticky actions"],
 )
 def test_a_run_that_was_stopped_ends_with_the_same_bits(settings, rounds, tmp_path):
     whole = SerialRun(seed=5, **settings)

@@ -270,7 +270,7 @@ class Referee:
         self.checked = [0] * count
         self.kinds = {"terminated": 0, "truncated": 0, "cut": 0}
 
-    def note(self, observations, actions, version, step, next_values):
+    def note(self, observations, actions, policies, version, step, next_values):
         for env, steps in enumerate(self.steps):
             if step.real[env]:
                 steps.append(
@@ -282,6 +282,8 @@ class Referee:
                         "end": bool(step.terminated[env]),
                         "cut": bool(step.truncated[env]),
                         "next_value": float(next_values[env]),
+                        "next_observation": step.observations[env].copy(),
+                        "chance": float(policies[env, actions[env]]),
                     }
                 )
 
@@ -305,6 +307,11 @@ class Referee:
             after = [later["reward"] for later in steps[i:]]
             expected = sum(self.discount**k * r for k, r in enumerate(after)) + self.discount ** len(after) * bootstrap
             assert experience.returns[i] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        # What V-trace needs.
+        np.testing.assert_array_equal(experience.frames[len(steps) :], last["next_observation"])
+        np.testing.assert_allclose(experience.rewards, [step["reward"] for step in steps])
+        np.testing.assert_allclose(experience.chances, [step["chance"] for step in steps], rtol=1e-6)
+        assert experience.terminated == last["end"]
 
     def finish(self, rollout):
         """At the end all steps were checked but those under way."""
@@ -315,7 +322,7 @@ class Referee:
 def referee_games(games, rounds, *, t_max=5, discount=0.9, clip=1.0):
     """Play these games at random under the eyes of a referee."""
     chance = np.random.default_rng(3)
-    rollout = Rollout(games.spec, games.count, t_max=t_max, discount=discount, reward_clip=clip)
+    rollout = Rollout(games.spec, games.count, t_max=t_max, discount=discount, reward_clip=clip, corrected=True)
     referee = Referee(games.count, t_max=t_max, discount=discount, clip=clip)
     observations = games.reset(seed=5)
     values = np.zeros(games.count)
@@ -324,9 +331,11 @@ def referee_games(games, rounds, *, t_max=5, discount=0.9, clip=1.0):
             referee.check(experience)
         actions = chance.integers(games.spec.actions, size=games.count)
         step = games.step(actions)
+        policies = chance.dirichlet(np.ones(games.spec.actions), size=games.count)
         rollout.record(observations, actions, number // 3, step)
+        rollout.record_correction(policies, actions, step)
         values = chance.normal(size=games.count)
-        referee.note(observations, actions, number // 3, step, values)
+        referee.note(observations, actions, policies, number // 3, step, values)
         observations = step.observations
     games.close()
     referee.finish(rollout)
@@ -403,3 +412,18 @@ def test_staggered_rollouts_end_evenly_spread_from_the_start():
     assert [len(some) for some in ended] == [2] * 12
     assert ended[:4] == [[(2 * i, i + 1), (2 * i + 1, i + 1)] for i in range(4)]
     assert all(steps == 4 for some in ended[4:] for _, steps in some)
+
+
+def test_without_a_correction_nothing_is_sent_for_it():
+    (experience,) = play(Rollout(SPEC, 1, t_max=2, discount=0.5, reward_clip=0.0), [played(1), played(1)])
+    assert (experience.rewards, experience.chances, experience.terminated) == (None, None, False)
+    assert len(experience.frames) == SPEC.stack - 1 + experience.steps
+
+
+def test_an_action_that_was_drawn_has_a_chance():
+    """Rounding may draw one whose probability is 0; what divides by it must not fail."""
+    rollout = Rollout(SPEC, 1, t_max=1, discount=0.5, reward_clip=0.0, corrected=True)
+    rollout.record(observation(0, 1, 2), np.array([1]), 0, played(1))
+    rollout.record_correction(np.array([[1.0, 0.0]]), np.array([1]), played(1))
+    (experience,) = rollout.finish(np.zeros(1))
+    assert 0 < experience.chances[0] < 1e-5

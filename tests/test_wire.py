@@ -28,15 +28,20 @@ def some(spec, *shape):
     return (values % 251).astype(spec.dtype)
 
 
-def make_experience(spec, steps=3):
+def make_experience(spec, steps=3, *, corrected=False):
+    correction = {}
+    if corrected:
+        chances = np.linspace(0.1, 1.0, steps, dtype=np.float32)
+        correction = {"rewards": np.linspace(-1, 1, steps, dtype=np.float32), "chances": chances, "terminated": True}
     return Experience(
         agent=AGENT,
         env=9,
         first_step=2**35,
         version=VERSION,
-        frames=some(spec, spec.stack - 1 + steps),
+        frames=some(spec, spec.stack - 1 + steps + corrected),
         actions=np.arange(steps, dtype=np.int32) % spec.actions,
         returns=np.linspace(-1.5, 2.5, steps, dtype=np.float32),
+        **correction,
     )
 
 
@@ -161,6 +166,33 @@ def test_experience_round_trip(spec, steps):
         np.testing.assert_array_equal(got.returns, sent.returns)
 
 
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_corrected_experience_round_trip(spec, steps):
+    sent = make_experience(spec, steps, corrected=True)
+    head, body = wire.encode_experience(RUN, HALF, sent)
+    got = wire.decode_experience(wire.read_header(head), head, body, spec, corrected=True)
+    for name in ("frames", "actions", "returns", "rewards", "chances"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(sent, name))
+    assert got.terminated is True
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_an_experience_has_a_correction_where_it_is_expected_and_nowhere_else(corrected):
+    head, body = wire.encode_experience(RUN, HALF, make_experience(VECTORS, corrected=corrected))
+    with pytest.raises(WireError, match="bytes where"):
+        wire.decode_experience(wire.read_header(head), head, body, VECTORS, corrected=not corrected)
+
+
+@pytest.mark.parametrize("chance", [0.0, -0.5, 1.5])
+def test_a_chance_that_is_none_is_refused(chance):
+    sent = make_experience(VECTORS, corrected=True)
+    sent.chances[1] = chance
+    head, body = wire.encode_experience(RUN, HALF, sent)
+    with pytest.raises(WireError, match="chances"):
+        wire.decode_experience(wire.read_header(head), head, body, VECTORS, corrected=True)
+
+
 @pytest.mark.parametrize("games", [(Finished(-20.5, 1),), (Finished(1e9, 2**40), Finished(0.0, 3))])
 def test_scores_round_trip(games):
     head, _ = wire.encode_scores(header(Kind.SCORES), games)
@@ -264,7 +296,7 @@ def test_the_environments_of_a_request_are_among_max_envs():
 
 def test_an_experience_has_one_to_max_steps_steps():
     for steps in (0, 1, wire.MAX_STEPS, wire.MAX_STEPS + 1):
-        head = header(Kind.EXPERIENCE).pack() + wire.EXPERIENCE.pack(0, 0, steps, steps) + bytes(8 * steps)
+        head = header(Kind.EXPERIENCE).pack() + wire.EXPERIENCE.pack(0, 0, steps, steps, 0) + bytes(8 * steps)
         assert refused(Kind.EXPERIENCE, head, bytes(steps), BYTES) == (steps in (0, wire.MAX_STEPS + 1)), steps
 
 
@@ -285,7 +317,7 @@ def test_sizes_that_would_overflow_are_refused_without_allocating():
     for count, actions in ((huge, huge), (huge, 1), (1, huge), (2**30, 3), (2, huge)):
         assert refused(Kind.REPLY, changed(head, wire.REPLY, count, actions), body, IMAGES)
     head, body = message(Kind.EXPERIENCE, IMAGES)
-    assert refused(Kind.EXPERIENCE, changed(head, wire.EXPERIENCE, 9, 1, huge, huge), body, IMAGES)
+    assert refused(Kind.EXPERIENCE, changed(head, wire.EXPERIENCE, 9, 1, huge, huge, 0), body, IMAGES)
     head, body = message(Kind.SCORES, IMAGES)
     assert refused(Kind.SCORES, changed(head, wire.SCORES, huge), body, IMAGES)
     head, body = message(Kind.FAILURE, IMAGES)

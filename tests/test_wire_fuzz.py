@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,14 +69,18 @@ def test_a_reply_comes_out_as_it_went_in(data, header, count, actions):
 
 @quick
 @given(st.data(), SPECS, headers(Kind.EXPERIENCE), st.integers(1, MOST), st.booleans(), unsigned(32), unsigned(64))
-def test_an_experience_comes_out_as_it_went_in(data, spec, header, steps, reached, env, first_step):
-    frames = data.draw(finite(spec.dtype, (spec.stack - 1 + steps + reached, *spec.frame)))
+def test_an_experience_comes_out_as_it_went_in(data, spec, header, steps, corrected, env, first_step):
+    frames = data.draw(finite(spec.dtype, (spec.stack - 1 + steps + corrected, *spec.frame)))
     actions = data.draw(arrays.arrays("<i4", steps, elements=st.integers(0, spec.actions - 1)))
     returns = data.draw(finite("<f4", steps))
     sent = Experience(header.agent, env, first_step, header.version, frames, actions, returns)
+    if corrected:
+        chances = data.draw(arrays.arrays("<f4", steps, elements=st.floats(2**-20, 1, width=32)))
+        rewards, terminated = data.draw(finite("<f4", steps)), data.draw(st.booleans())
+        sent = replace(sent, rewards=rewards, chances=chances, terminated=terminated)
     head, body = wire.encode_experience(header.run, header.half, sent)
     assert wire.read_header(head) == header
-    got = decode(Kind.EXPERIENCE, head, body, spec)
+    got = wire.decode_experience(wire.read_header(head), head, body, spec, corrected=corrected)
     assert (got.agent, got.env, got.first_step, got.version) == (header.agent, env, first_step, header.version)
     for one, other in ((got.frames, frames), (got.actions, actions), (got.returns, returns)):
         np.testing.assert_array_equal(one, other)

@@ -1,0 +1,51 @@
+"""V-trace: targets and advantages for steps that another version of the model played.
+
+Equations 3 to 9 in the appendix of Dalton et al. 2019 (CuLE), after Espeholt et al. 2018 (IMPALA). On-policy, with
+ρ̄ = c̄ = 1, the targets are the n-step returns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Targets(NamedTuple):
+    values: np.ndarray  # (n,): v_t, what V(s_t) is drawn to
+    advantages: np.ndarray  # (n,): ρ_t·(r_t + γ·v_{t+1} − V(s_t)), what log π(a_t|s_t) is weighted with
+
+
+def vtrace(
+    *,
+    ratios: np.ndarray,
+    rewards: np.ndarray,
+    values: np.ndarray,
+    lengths: np.ndarray,
+    following: np.ndarray,
+    discount: float,
+    rho_bar: float,
+    c_bar: float,
+) -> Targets:
+    """Of experiences that stand one after the other.
+
+    ``ratios`` π(a|s) / μ(a|s), ``rewards`` and ``values`` V(s) are of each step; ``lengths`` (steps) and ``following``
+    (the value of what the last step reached, 0 where that ended the episode) are of each experience.
+    """
+    # One row for each experience, all ending in the last column: so one loop over time serves them all, and what stands
+    # in front of a short one comes after it.
+    longest = int(lengths.max())
+    there = np.arange(longest) >= longest - lengths[:, None]
+    rho, c, reward, value = np.zeros((4, *there.shape))
+    rho[there] = np.minimum(ratios, rho_bar)
+    c[there] = np.minimum(ratios, c_bar)
+    reward[there] = rewards
+    value[there] = values
+    target, advantage = np.empty((2, *there.shape))
+    next_value = next_target = following.astype(np.float64)
+    for t in range(longest - 1, -1, -1):
+        advantage[:, t] = rho[:, t] * (reward[:, t] + discount * next_target - value[:, t])
+        error = rho[:, t] * (reward[:, t] + discount * next_value - value[:, t])
+        target[:, t] = value[:, t] + error + discount * c[:, t] * (next_target - next_value)
+        next_value, next_target = value[:, t], target[:, t]
+    return Targets(target[there], advantage[there])
