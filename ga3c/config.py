@@ -84,7 +84,7 @@ class Config:
     predictors: int = setting(1, "predictor threads (NP)", low=1, high=64)
     trainers: int = setting(1, "trainer threads (NT)", low=1, high=64)
     envs_per_agent: int | None = setting(
-        None, "environments of each agent (K); auto: 16 for ALE, 4 for others", low=1, high=1024
+        None, "environments of each agent (K); auto: 8 to 32 for ALE by the agents, 4 for others", low=1, high=1024
     )
     serial: bool = setting(False, "everything in one thread, the same bits for the same SEED, also across RESUME")
 
