@@ -11,7 +11,9 @@ import pytest
 from running import QUICK, ROOT, rows_of, run, summary_of
 
 import ga3c
+from ga3c import training
 from ga3c.checkpoint import load_newest
+from ga3c.envs import EnvSpec
 
 SUMMARY_KEYS = {
     *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),
@@ -123,3 +125,21 @@ def test_importing_the_package_and_agents_does_not_import_torch():
     code = "import sys, ga3c, ga3c.agent, ga3c.server, ga3c.training, tuner; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
     assert ga3c.__version__
+
+
+@pytest.mark.parametrize(
+    ("cores", "settings", "agents", "envs"),
+    [
+        (2, {}, 3, 32),
+        (2, {"agents": 6}, 6, 16),
+        (2, {"agents": 40}, 40, 8),  # never fewer
+        (1, {"agents": 1}, 1, 32),  # never more
+        (16, {}, 17, 8),
+        (2, {"envs_per_agent": 1}, 16, 1),
+        (2, {"game": "CartPole-v1"}, 4, 4),
+    ],
+)
+def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, envs):
+    monkeypatch.setattr(training, "available_cores", lambda: cores)
+    config = training.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
+    assert (config.agents, config.envs_per_agent) == (agents, envs)
