@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ga3c.agent import begin_players, describe_failure, set_up_process
+from ga3c.agent import Player, begin_players, describe_failure, set_up_process
 from ga3c.config import Config
 from ga3c.envs import EnvSpec
 from ga3c.learner import Learner
@@ -35,6 +35,41 @@ class A3CTask:
     agent: int
 
 
+class LoneAgent:
+    """Players with a predictor and a trainer of their own, around a copy of the shared model."""
+
+    def __init__(self, task: A3CTask, stats: Stats) -> None:
+        config, spec, numbers = task.config, task.spec, task.numbers
+        self.model = SharedModel(config, spec, numbers, ProcessLock(task.lock))
+        learner = Learner(config, spec, stats, self.model, steps=lambda: int(numbers.steps))
+        self._trainer = learner.trainer()
+        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self._train, stats)
+        self._config = config
+        self._number = task.agent
+        self._players: list[Player] = []
+        stats.ledger.open(self._number, config.envs_per_agent or 1)
+
+    def begin(self) -> None:
+        for player, messages in begin_players(self._config, run=0, agent=self._number):
+            self._players.append(player)
+            self._rounds.join(player, messages)
+        self.model.catch_up()  # with what others have trained meanwhile: environments take time to make
+
+    def play(self) -> None:
+        """One step of all environments, and the updates that it makes possible."""
+        self._rounds.play()
+
+    def stop(self) -> None:
+        self._rounds.give_up([self._number])
+        for player in self._players:
+            player.close()
+
+    def _train(self, experiences: list[Experience]) -> None:
+        self._trainer.train(experiences)
+        # Also where they were too old or not finite: by the same weights, the next ones would be so too.
+        self.model.catch_up()
+
+
 def run_a3c_agent(
     task: A3CTask, connection: socket.socket, log_queue: multiprocessing.Queue[logging.LogRecord]
 ) -> None:
@@ -43,7 +78,14 @@ def run_a3c_agent(
     stats = Stats()
     reporter = Reporter(connection, stats)
     try:
-        _work(task, stats, reporter)
+        agent = LoneAgent(task, stats)
+        try:
+            agent.begin()
+            while not (reporter.due and reporter.told_to_leave()):
+                agent.play()
+        finally:
+            agent.stop()
+            reporter.report()
     except ServerGone:
         pass
     except Exception as error:
@@ -52,34 +94,3 @@ def run_a3c_agent(
             reporter.fail(describe_failure(error), for_all=isinstance(error, NotFinite))
         sys.exit(1)  # which waits until the queue has taken the traceback
     log_queue.cancel_join_thread()  # a good end must not wait for a log that nobody reads any more
-
-
-def _work(task: A3CTask, stats: Stats, reporter: Reporter) -> None:
-    config, spec, agent = task.config, task.spec, task.agent
-    model = SharedModel(config, spec, task.numbers, ProcessLock(task.lock))
-    learner = Learner(config, spec, stats, model, steps=lambda: int(task.numbers.steps))
-    trainer = learner.trainer()
-
-    def train(experiences: list[Experience]) -> None:
-        trainer.train(experiences)
-        model.catch_up()  # also where they were too old, or not finite: with the same weights the next would be so too
-
-    rounds = Rounds(config, spec, learner.predictor(run_id=0), train, stats)
-    stats.ledger.open(agent, config.envs_per_agent or 1)
-    players = []
-    try:
-        for player, messages in begin_players(config, run=0, agent=agent):
-            players.append(player)
-            rounds.join(player, messages)
-        model.catch_up()  # environments take time to make
-        while True:
-            rounds.play()
-            if reporter.due:
-                reporter.report()
-                if reporter.told_to_leave():
-                    break
-    finally:
-        rounds.give_up([agent])
-        reporter.report()
-    for player in players:
-        player.close()

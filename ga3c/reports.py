@@ -16,6 +16,7 @@ from typing import Any
 from ga3c.envs import Finished
 from ga3c.exchange import Member
 from ga3c.stats import Stats
+from ga3c.wire import MAX_TEXT
 
 REPORT_SECONDS = 0.1  # between two reports; of an agent that is killed, what it did since the last one is not known
 COUNTED_APART = ("episodes", "experiences", "lag")  # which the games and the lags tell
@@ -52,9 +53,11 @@ class Reporter:
 
     def fail(self, reason: str, *, for_all: bool) -> None:
         """Last words; ``for_all`` says that another agent would not do better."""
-        self._send(failure=reason, for_all=for_all)
+        self._send(failure=reason[:MAX_TEXT], for_all=for_all)
 
     def told_to_leave(self) -> bool:
+        """Report, and look whether the server wants this agent to end."""
+        self.report()
         try:
             self._connection.recv(1, socket.MSG_DONTWAIT)
         except BlockingIOError:
