@@ -16,7 +16,7 @@ from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
 from ga3c.config import MIN_BATCH, Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
-from ga3c.limits import limit_advice, make_room
+from ga3c.limits import MEMORY_WITH_TORCH, limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory
 from ga3c.server import Server
@@ -67,7 +67,7 @@ def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]
     spec = probe(config)
     config = resolve(config, spec)
     if not config.serial:
-        make_room(config.agents or 1)
+        make_room(config.agents or 1, memory_each=MEMORY_WITH_TORCH if config.algo == "a3c" else 0.0)
     if interrupted.is_set():
         raise KeyboardInterrupt  # before there is anything to end or to tell of
     return Training(config, spec, interrupted).run()
