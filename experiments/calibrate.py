@@ -81,7 +81,7 @@ def stage_costs(config: Config) -> Costs:
 
 def _batch_samples(config: Config) -> int:
     """Samples of a batch of whole experiences of T_MAX steps."""
-    return -(-config.min_batch // config.t_max) * config.t_max
+    return -(-(config.min_batch or 1) // config.t_max) * config.t_max
 
 
 def run_costs(config: Config) -> Costs:
@@ -168,7 +168,7 @@ def calibrated_machine(config: Config, stages: Costs, run: Costs) -> Machine:
         lock=1.0,
         crowding=0.0,
         switching=0.05,
-        queue_batches=(config.train_queue or 1) / -(-config.min_batch // config.t_max),
+        queue_batches=(config.train_queue or 1) * config.t_max / _batch_samples(config),
     )
 
 

@@ -50,7 +50,7 @@ class LoneWorker:
         self._rollout = Rollout(
             spec, envs, t_max=config.t_max, discount=config.discount, reward_clip=config.reward_clip, stagger=True
         )
-        self._waiting: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch)
+        self._waiting: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch or 1)
         self._observations = self._games.reset(config.seed)
         for _ in range(WARM_TURNS):
             self.turn()

@@ -72,7 +72,9 @@ class Growth:
 
     def _network(self, network: str, seconds: float) -> str:
         # A large network makes few updates per second, and a rate of few is rough.
-        update = self._measured.stages[f"update {network} {RATIO_BATCH}"][0] * self._config.min_batch / RATIO_BATCH
+        update = (
+            self._measured.stages[f"update {network} {RATIO_BATCH}"][0] * (self._config.min_batch or 1) / RATIO_BATCH
+        )
         seconds = max(seconds, min(UPDATES_LEAST * update, LONGEST_SECONDS))
         served = self._serve(self._config.replace(network=network, agents=available_cores() + 1, envs_per_agent=ENVS))
         figures = self._measure(served, seconds)

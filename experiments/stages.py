@@ -176,7 +176,7 @@ def network_stages(config: Config, spec: EnvSpec, network: str, *, quick: bool) 
     config = config.replace(network=network)
     learner = make_learner(config, spec)
     stages = {f"forward {network} {count}": forward_stage(learner, count) for count in PREDICTED}
-    for samples in {RATIO_BATCH} if quick else sorted({RATIO_BATCH, config.min_batch}):
+    for samples in {RATIO_BATCH} if quick else sorted({RATIO_BATCH, config.min_batch or 1}):
         stages[f"gradient {network} {samples}"] = gradient_stage(learner, config, samples)
         stages[f"update {network} {samples}"] = update_stage(learner, config, samples)
     return stages

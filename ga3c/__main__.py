@@ -30,6 +30,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
 
   ./run.sh GAME=Pong                      train (the command 'train' may be left out)
   ./run.sh GAME=CartPole-v1 MAX_SECONDS=60
+  ./run.sh GAME=Pong ALGO=a3c             the asynchronous baseline: agents that train by themselves
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games

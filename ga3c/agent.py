@@ -164,12 +164,17 @@ def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecor
     except Exception as error:
         log.exception("agent %d failed", task.agent)
         if link is not None:
-            reason = str(error) if isinstance(error, GameFault) else f"{type(error).__name__}: {error}"
-            link.send([wire.encode_failure(Header(Kind.FAILURE, task.run, task.agent), reason)])
+            header = Header(Kind.FAILURE, task.run, task.agent)
+            link.send([wire.encode_failure(header, describe_failure(error))])
             link.close(LAST_WORDS_SECONDS)
         sys.exit(1)  # which waits until the queue has taken the traceback
     link.close()
     log_queue.cancel_join_thread()  # a good end must not wait for a log that nobody reads any more
+
+
+def describe_failure(error: Exception) -> str:
+    """Last words: a game that broke is named in its fault, anything else by its kind."""
+    return str(error) if isinstance(error, GameFault) else f"{type(error).__name__}: {error}"
 
 
 def _serve(task: AgentTask, link: AgentLink) -> None:
@@ -193,14 +198,14 @@ def _serve(task: AgentTask, link: AgentLink) -> None:
         player.close()
 
 
-def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:
+def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord], niceness: int = NICENESS) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
     signal.signal(signal.SIGTERM, _leave)
     if sys.platform == "linux":
         # Also where an environment hangs and nothing looks at the parent: the kernel ends an agent with its server.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if hasattr(os, "nice"):
-        os.nice(NICENESS)
+        os.nice(niceness)
     root = logging.getLogger()
     root.handlers[:] = [logging.handlers.QueueHandler(log_queue)]
     root.setLevel(logging.INFO)

@@ -10,16 +10,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
+from typing import Any, Protocol
 
-from ga3c.agent import AgentTask, halves, run_agent
+from ga3c.agent import halves
 from ga3c.config import Config
 from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
-from ga3c.exchange import Exchange, Member
+from ga3c.exchange import Member
 from ga3c.limits import limit_advice
 from ga3c.silence import SilenceWatch
 from ga3c.stats import Stats
@@ -32,8 +33,21 @@ LAST_WORDS_SECONDS = 0.5  # that the reason of an agent which failed may still b
 STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
 
 
+Task = tuple[Callable[..., None], tuple[Any, ...]]  # the body of a process, and what it is given
+
+
 class AgentsKeepDying(RuntimeError):
     """Starting agents does not help; the message has the last one's end."""
+
+
+class Counterpart(Protocol):
+    """Who agents talk to: how they are let in and out, and what is known of each."""
+
+    def admit(self, agent: int, envs: int) -> None: ...
+    def member(self, agent: int) -> Member: ...
+    def stop_agent(self, agent: int) -> None: ...
+    def dismiss(self, agent: int) -> int:
+        """Returns its steps that were under way, and are lost."""
 
 
 @dataclass
@@ -65,19 +79,18 @@ class Agents:
     def __init__(
         self,
         config: Config,
-        exchange: Exchange,
+        counterpart: Counterpart,
         stats: Stats,
-        run_id: int,
-        log_queue: multiprocessing.Queue[logging.LogRecord],
+        task: Callable[[int], Task],
     ) -> None:
+        """``task`` tells what the process of the agent with this number does; it is admitted then."""
         self.wanted = 0
         self.refusal = ""  # why there are fewer than wanted, where more was given up
         self.crew = Crew()  # when they were last tended; replaced as a whole, so that any thread may read it
         self._config = config
-        self._exchange = exchange
+        self._counterpart = counterpart
         self._stats = stats
-        self._run_id = run_id
-        self._log_queue = log_queue
+        self._task = task
         self._spawn = multiprocessing.get_context("spawn")
         self._agents: dict[int, AgentProcess] = {}
         self._silence = SilenceWatch(config.stall_seconds, len(halves(config)))
@@ -127,7 +140,7 @@ class Agents:
             agent.process.kill()
         for number, agent in self._agents.items():
             agent.process.join(1.0)
-            self._stats.add(lost_steps=self._exchange.dismiss(number))
+            self._stats.add(lost_steps=self._counterpart.dismiss(number))
         self._agents.clear()
         self.crew = Crew()
 
@@ -152,33 +165,31 @@ class Agents:
         staying = self._staying()
         for number in staying:
             agent = self._agents[number]
-            if not agent.plays and self._exchange.member(number).played:
+            if not agent.plays and self._counterpart.member(number).played:
                 agent.plays = True
                 self._fruitless = 0
         playing = sum(self._agents[number].plays for number in staying)
         return Crew(playing, len(staying) - playing, len(self._agents) - len(staying))
 
     def _ask_to_leave(self, number: int, now: float) -> None:
-        self._exchange.stop_agent(number)
+        self._counterpart.stop_agent(number)
         self._agents[number].leaving_since = now
 
     def _start(self) -> None:
         number = self._stats.number_agent()
-        self._exchange.admit(number, self._config.envs_per_agent or 1)
-        task = AgentTask(self._config, self._exchange.endpoint, self._run_id, number)
-        process = self._spawn.Process(
-            target=run_agent, args=(task, self._log_queue), name=f"agent-{number}", daemon=True
-        )
+        self._counterpart.admit(number, self._config.envs_per_agent or 1)
+        body, given = self._task(number)
+        process = self._spawn.Process(target=body, args=given, name=f"agent-{number}", daemon=True)
         try:
             with clean_start():
                 process.start()
         except OSError:
-            self._exchange.dismiss(number)
+            self._counterpart.dismiss(number)
             raise
         self._agents[number] = AgentProcess(process, time.monotonic())
 
     def _watch(self) -> None:
-        members = {number: self._exchange.member(number) for number in self._staying()}
+        members = {number: self._counterpart.member(number) for number in self._staying()}
         for number, seconds in self._silence.look(members).items():
             self._agents[number].quiet = seconds
             self._agents[number].process.kill()
@@ -189,13 +200,13 @@ class Agents:
                 if agent.leaving_since is not None and now - agent.leaving_since > LEAVE_SECONDS:
                     agent.process.kill()
                 continue
-            member = self._exchange.member(number)
+            member = self._counterpart.member(number)
             agent.found_dead = agent.found_dead or now
             failed = agent.process.exitcode == 1 and not agent.leaving_since
             if failed and not member.last_words and now - agent.found_dead < LAST_WORDS_SECONDS:
                 continue
             del self._agents[number]
-            lost = self._exchange.dismiss(number)
+            lost = self._counterpart.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
                 self._died(number, agent, member, lost, now)

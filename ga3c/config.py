@@ -19,6 +19,9 @@ from ga3c.settings import ConfigError, check, nearest, read_words, setting
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
 CORRECTIONS = ("none", "vtrace")
+ALGORITHMS = ("ga3c", "a3c")
+MIN_BATCH = 160  # of GA3C, where nothing else is said
+DECIDED_BY_ALGO = ("agents", "envs_per_agent", "min_batch", "train_queue", "tuner")  # what it changes where not given
 TUNERS = ("anneal", "paper", "sweep", "off")
 AGENT_SETTINGS = (  # what playing depends on; the rest, with the paths in it, is no business of another machine
     *("game", "seed", "sticky", "noop_max", "episodic_life", "reward_clip"),
@@ -65,6 +68,11 @@ class Config:
 
     # What to train on
     game: str = setting("Pong", "an ALE game (Pong, ms_pacman) or a Gymnasium id (CartPole-v1, module:Id)")
+    algo: str = setting(
+        "ga3c",
+        "ga3c: one model for all agents; a3c: agents with copies of it that train by themselves, on the CPU",
+        choices=ALGORITHMS,
+    )
     preset: str = setting("", "named settings that the others start from", choices=("", *PRESETS))
     seed: int = setting(0, "seed of weights, environments and action sampling", low=0, high=2**31 - 1)
     sticky: float | None = setting(
@@ -79,18 +87,21 @@ class Config:
 
     # How many of what
     agents: int | None = setting(
-        None, "agent processes (NA); auto: from the cores; 0: only those that join at LISTEN", low=0, high=4096
+        None,
+        "agent processes (NA); auto: from the cores, as many with a3c; 0: only those that join at LISTEN",
+        low=0,
+        high=4096,
     )
     predictors: int = setting(1, "predictor threads (NP)", low=1, high=64)
     trainers: int = setting(1, "trainer threads (NT)", low=1, high=64)
     envs_per_agent: int | None = setting(
-        None, "environments of each agent (K); auto: 8 to 32 for ALE by the agents, 4 for others", low=1, high=1024
+        None, "environments of each agent (K); auto: 8 to 32 for ALE, 4 for others, 1 with a3c", low=1, high=1024
     )
     serial: bool = setting(False, "everything in one thread, the same bits for the same SEED, also across RESUME")
 
     # The tuner of the three numbers
     tuner: str = setting(
-        "anneal", "how NA, NP and NT are changed during training; SERIAL=1 has no tuner", choices=TUNERS
+        "anneal", "how NA, NP and NT are changed during training; SERIAL=1 and a3c have no tuner", choices=TUNERS
     )
     tuner_window: float = setting(60.0, "seconds over which the tuner measures each setting", above=0)
     tuner_lag: float | None = setting(
@@ -99,7 +110,11 @@ class Config:
 
     # The algorithm
     t_max: int = setting(20, "steps of an experience, at most", low=1, high=1024)
-    min_batch: int = setting(160, "samples that a training batch has at least", low=1)
+    min_batch: int | None = setting(
+        None,
+        f"samples that a training batch has at least; auto: {MIN_BATCH}, with a3c 1: each experience by itself",
+        low=1,
+    )
     discount: float = setting(0.99, "discount γ of future rewards", low=0, high=1)
     learning_rate: float = setting(7e-4, "step size η", above=0)
     learning_rate_end: float | None = setting(None, "η at MAX_STEPS, reached linearly; auto: constant", low=0)
@@ -125,7 +140,9 @@ class Config:
     )
     init: str = setting("orthogonal", "first weights", choices=("orthogonal", "paper"))
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")
-    torch_threads: int | None = setting(None, "torch threads of each predictor and trainer; auto: 1", low=1)
+    torch_threads: int | None = setting(
+        None, "torch threads of each predictor and trainer, or agent of a3c; auto: 1", low=1
+    )
 
     # Queues
     train_queue: int | None = setting(
@@ -167,6 +184,10 @@ class Config:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")
         if self.c_bar > self.rho_bar:
             raise ConfigError(f"C_BAR={self.c_bar:g} is larger than RHO_BAR={self.rho_bar:g}: it is at most that")
+        if self.algo == "a3c":
+            for word, given in (("LISTEN", self.listen), ("SERIAL=1", self.serial), ("AGENTS=0", self.agents == 0)):
+                if given:
+                    raise ConfigError(f"ALGO=a3c trains in agent processes of this machine: leave out {word}")
         if self.listen:
             check_listen(self.listen, self.keys)
             if self.serial:
@@ -190,6 +211,8 @@ class Config:
             if name not in known:
                 raise ConfigError(f"{name} is not a setting.{nearest(name, known)}")
         resumed = _settings_of_run(str(given["resume"])) if given.get("resume") else {}
+        if resumed and given.get("algo") not in (None, resumed.get("algo", cls.algo)):
+            resumed = {name: value for name, value in resumed.items() if name not in DECIDED_BY_ALGO}
         return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
 
     @property
@@ -217,7 +240,7 @@ def _settings_of_run(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"RESUME={path} is not a run directory: {file} cannot be read ({error})") from None
     known = {field.name for field in dataclasses.fields(Config)}
-    return {name: value for name, value in settings.items() if name in known} | {"run": path}
+    return {"algo": "ga3c"} | {name: value for name, value in settings.items() if name in known} | {"run": path}
 
 
 def available_cores() -> int:

@@ -7,12 +7,13 @@ seconds to import, and so do their environments.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import torch
 
 from ga3c.config import Config
 from ga3c.envs import EnvSpec
-from ga3c.model import Model
+from ga3c.model import Model, TrainableModel
 from ga3c.predictor import Predictor
 from ga3c.stats import Stats
 from ga3c.trainer import BadUpdates, Trainer
@@ -34,6 +35,12 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_ARENA_MAX, ARENAS)
 
 
+def set_up_torch(config: Config) -> None:
+    # torch's own threads would multiply with predictors and trainers, and spin.
+    torch.set_num_threads(config.torch_threads or 1)
+    keep_freed_memory()
+
+
 def memory_advice(error: BaseException) -> str:
     """What to do if this error says that memory ran out; else nothing."""
     told = any(words in str(error) for words in ("out of memory", "can't allocate memory"))  # by the CPU, and by MPS
@@ -45,17 +52,24 @@ def memory_advice(error: BaseException) -> str:
 class Learner:
     """One shared model, and as many predictors and trainers of it as are asked for."""
 
-    def __init__(self, config: Config, spec: EnvSpec, stats: Stats) -> None:
-        # torch's own threads would multiply with predictors and trainers, and spin.
-        torch.set_num_threads(config.torch_threads or 1)
-        keep_freed_memory()
-        self.model = Model(config, spec)
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        stats: Stats,
+        model: TrainableModel | None = None,
+        steps: Callable[[], int] | None = None,
+    ) -> None:
+        """``steps`` tells those of the whole run, where ``stats`` has not all of them."""
+        set_up_torch(config)
+        self.model = model or Model(config, spec)
         self._config = config
         self._stats = stats
+        self._steps = steps
         self._bad_updates = BadUpdates()
 
     def predictor(self, run_id: int) -> Predictor:
         return Predictor(self.model, self._stats, run_id)
 
     def trainer(self) -> Trainer:
-        return Trainer(self._config, self.model, self._stats, self._bad_updates)
+        return Trainer(self._config, self.model, self._stats, self._bad_updates, self._steps)

@@ -15,6 +15,7 @@ DESCRIPTORS = 40  # of the server without agents: 15 of its own, and more while 
 DESCRIPTORS_PER_AGENT = 4  # of the server: its connection, its pipes, and those of one that is about to leave
 TASKS = 16  # threads of the server, and the process that tidies up after it
 TASKS_PER_AGENT = 8  # an agent's own thread, and those of ZeroMQ, the log and numerical libraries
+MEMORY_WITH_TORCH = 200e6  # bytes of an agent that trains by itself, beyond what processes share
 SHARE = 0.5  # of a limit that agents may take: others of the same user count as well
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -40,8 +41,14 @@ def most_agents() -> float:
     return SHARE * min(room, default=math.inf)
 
 
-def make_room(agents: int) -> None:
+def make_room(agents: int, memory_each: float = 0.0) -> None:
     """Raise the limit on open files as far as this process may, and refuse what limits leave no room for."""
+    needed_memory, memory = agents * memory_each, available_memory()
+    if needed_memory > memory:
+        raise ConfigError(
+            f"{_agents(agents)} about {needed_memory / 1e9:.1f} GB of memory, and {memory / 1e9:.1f} GB are left: "
+            "use fewer AGENTS"
+        )
     try:
         import resource
     except ImportError:  # not a Unix

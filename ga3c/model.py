@@ -1,13 +1,14 @@
 """The networks and the one model that predictors and trainers share.
 
-All that a version consists of is one flat vector, and it is immutable: an update writes the next version and swaps the
-reference. So a prediction or a gradient uses exactly one version, whatever other threads do meanwhile.
+All that a version of ``Model`` consists of is one flat vector, and it is immutable: an update writes the next version
+and swaps the reference. So a prediction or a gradient uses exactly one version, whatever other threads do meanwhile.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -178,7 +179,7 @@ def pick_device(name: str) -> torch.device:
 
 
 class Version(NamedTuple):
-    """One immutable state of the weights."""
+    """One state of the weights."""
 
     number: int
     weights: Tensor
@@ -187,37 +188,56 @@ class Version(NamedTuple):
 class PixelStatistics:
     """Mean and deviation of each pixel over the first frames that were trained on (Chan's parallel formula)."""
 
-    def __init__(self, pixels: int, device: torch.device) -> None:
-        self._count = 0
-        self._mean = torch.zeros(pixels, device=device)
-        self._squares = torch.zeros(pixels, device=device)  # summed squares of the differences from the mean
+    def __init__(self, count: Tensor, sums: Tensor) -> None:
+        """Both are written in place: ``count``, one number in the CPU's memory, and ``sums``, two for each pixel."""
+        self._count = count
+        self._mean, self._squares = sums.chunk(2)  # summed squares of the differences from the mean
 
     @property
     def complete(self) -> bool:
-        return self._count >= MEASURED_FRAMES
+        return int(self._count) >= MEASURED_FRAMES
 
     def add(self, frames: Tensor) -> None:
         frames = frames.flatten(1).to(torch.float32)
-        count, mean = len(frames), frames.mean(dim=0)
+        before, count, mean = int(self._count), len(frames), frames.mean(dim=0)
         squares = (frames - mean).square().sum(dim=0)
-        total = self._count + count
+        total = before + count
         change = mean - self._mean
         self._mean += change * (count / total)
-        self._squares += squares + change.square() * (self._count * count / total)
-        self._count = total
+        self._squares += squares + change.square() * (before * count / total)
+        self._count.fill_(total)
 
     def constants(self) -> Tensor:
         """Mean and scale of each pixel. One that never changed keeps the plain scale: its next change is no wonder."""
-        deviation = (self._squares / max(self._count, 1)).sqrt()
+        deviation = (self._squares / max(int(self._count), 1)).sqrt()
         scale = torch.where(deviation > 0, 1 / deviation.clamp_min(PIXEL_DEVIATION), PIXEL_SCALE)
         return torch.cat([self._mean, scale])
 
     def state(self) -> np.ndarray:
-        return torch.cat([torch.tensor([float(self._count)]), self._mean.cpu(), self._squares.cpu()]).numpy()
+        return torch.cat([self._count.to(torch.float32), self._mean.cpu(), self._squares.cpu()]).numpy()
 
     def load(self, state: np.ndarray) -> None:
-        self._count = int(state[0])
-        self._mean, self._squares = torch.tensor(state[1:], device=self._mean.device).chunk(2)
+        self._count.fill_(int(state[0]))
+        mean, squares = torch.tensor(state[1:]).chunk(2)
+        self._mean.copy_(mean)
+        self._squares.copy_(squares)
+
+
+class RMSProp:
+    """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε)."""
+
+    def __init__(self, config: Config, size: int, device: torch.device) -> None:
+        self._decay = config.rmsprop_decay
+        self._epsilon = config.rmsprop_epsilon
+        self._root = torch.empty(min(UPDATE_PIECE, size) if device.type == "cpu" else size, device=device)
+
+    def step(self, new: Tensor, old: Tensor, gradient: Tensor, mean_square: Tensor, learning_rate: float) -> None:
+        """Write what follows the ``old`` weights to ``new``, which may be the same; ``mean_square`` in place."""
+        vectors = (torch.split(vector, len(self._root)) for vector in (new, old, gradient, mean_square))
+        for following, weights, slope, square in zip(*vectors, strict=True):
+            square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
+            root = torch.add(square, self._epsilon, out=self._root[: len(slope)]).sqrt_()
+            torch.addcdiv(weights, slope, root, value=-learning_rate, out=following)
 
 
 class Prediction(NamedTuple):
@@ -226,35 +246,34 @@ class Prediction(NamedTuple):
     values: np.ndarray
 
 
-class Model:
-    """The shared model: predictions from the newest version, updates that each make the next one."""
+class TrainableModel(ABC):
+    """What predictors and trainers work with, wherever its weights are."""
 
-    def __init__(self, config: Config, spec: EnvSpec) -> None:
+    def __init__(self, config: Config, spec: EnvSpec, device: torch.device) -> None:
         self.network = make_network(network_name(config, spec), spec, config.hidden, config.normalize)
-        self.device = pick_device(config.device)
-        self._decay = config.rmsprop_decay
-        self._epsilon = config.rmsprop_epsilon
-        self._update = threading.Lock()
-        self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
-        self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
-        piece = UPDATE_PIECE if self.device.type == "cpu" else self.network.size
-        self._root = torch.empty(min(piece, self.network.size), device=self.device)
-        self._pixels = PixelStatistics(self.network.pixels, self.device)
+        self.device = device
+        self._rmsprop = RMSProp(config, self.network.weights, device)
+        self._pixels: PixelStatistics
 
     @property
+    @abstractmethod
     def version(self) -> Version:
-        """The newest version: a snapshot that never changes."""
-        return self._version
+        """What predictions and gradients are made with now."""
+
+    @property
+    @abstractmethod
+    def updates(self) -> int:
+        """Updates that were applied up to now: the number of the newest version that there is."""
 
     @torch.inference_mode()
     def predict(self, observations: Tensor) -> Prediction:
-        number, weights = self._version
+        number, weights = self.version
         policies, values = self.network.forward(weights, observations)
         return Prediction(number, policies.cpu().numpy(), values.cpu().numpy())
 
     def gradient(self, loss: Callable[[Tensor], Tensor]) -> tuple[int, Tensor]:
-        """The gradient of ``loss(weights)`` at the newest version, and that version's number."""
-        number, weights = self._version
+        """The gradient of ``loss(weights)`` at this version, and the number of the version that it is taken for."""
+        number, weights = self.version
         leaf = weights.detach().requires_grad_()  # shares the numbers, but its graph belongs to this call alone
         (gradient,) = torch.autograd.grad(loss(leaf), leaf)
         return number, gradient
@@ -264,24 +283,62 @@ class Model:
         """Whether ``apply`` still wants the frames of the batch."""
         return self.network.normalize and not self._pixels.complete
 
+    @abstractmethod
+    def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
+        """One update by RMSProp, with the frames of the batch as long as pixels are measured. Returns its number."""
+
+    @abstractmethod
+    def state(self) -> tuple[int, dict[str, np.ndarray]]:
+        """The newest version's number, and the arrays of a checkpoint."""
+
+    @abstractmethod
+    def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from there; arrays that do not fit are refused."""
+
+    def _check_sizes(self, arrays: dict[str, np.ndarray]) -> None:
+        sizes = {"weights": self.network.size, "mean_square": self.network.size, "pixels": 2 * self.network.pixels + 1}
+        for name, size in sizes.items():
+            if name not in arrays or arrays[name].shape != (size,):
+                raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
+
+
+class Model(TrainableModel):
+    """The model that the threads of one process share: each update makes the next version, which never changes."""
+
+    def __init__(self, config: Config, spec: EnvSpec) -> None:
+        super().__init__(config, spec, pick_device(config.device))
+        self._update = threading.Lock()
+        self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
+        self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
+        self._pixels = PixelStatistics(
+            torch.zeros(1, dtype=torch.int64), torch.zeros(2 * self.network.pixels, device=self.device)
+        )
+
+    @property
+    def version(self) -> Version:
+        """The newest version: a snapshot that never changes."""
+        return self._version
+
+    @property
+    def updates(self) -> int:
+        return self._version.number
+
     @torch.no_grad()
     def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
-        """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε). Returns the new version."""
+        trained = self.network.weights
         with self._update:
-            weights = torch.empty_like(self._version.weights)
-            vectors = (weights, self._version.weights, gradient, self._mean_square)
-            for new, old, slope, mean_square in zip(*(torch.split(v, len(self._root)) for v in vectors), strict=True):
-                mean_square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
-                root = torch.add(mean_square, self._epsilon, out=self._root[: len(new)]).sqrt_()
-                torch.addcdiv(old, slope, root, value=-learning_rate, out=new)
+            number, old = self._version
+            new = torch.empty_like(old)
+            mean_square = self._mean_square[:trained]
+            self._rmsprop.step(new[:trained], old[:trained], gradient[:trained], mean_square, learning_rate)
             if frames is not None:
                 self._pixels.add(frames)
-                weights[self.network.weights :] = self._pixels.constants()
-            self._version = Version(self._version.number + 1, weights)
-            return self._version.number
+            new[trained:] = self._pixels.constants() if frames is not None else old[trained:]
+            self._version = Version(number + 1, new)
+            return number + 1
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
-        """The version's number, and the arrays of a checkpoint, all of the same moment."""
+        """All of the same moment."""
         with self._update:
             number, weights = self._version
             mean_square = self._mean_square.cpu().clone()  # updated in place, unlike the weights
@@ -289,10 +346,7 @@ class Model:
         return number, {"weights": weights.cpu().numpy(), "mean_square": mean_square.numpy(), "pixels": pixels}
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
-        sizes = {"weights": self.network.size, "mean_square": self.network.size, "pixels": 2 * self.network.pixels + 1}
-        for name, size in sizes.items():
-            if name not in arrays or arrays[name].shape != (size,):
-                raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
+        self._check_sizes(arrays)
         with self._update:
             self._version = Version(number, torch.tensor(arrays["weights"], device=self.device))
             self._mean_square = torch.tensor(arrays["mean_square"], device=self.device)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ga3c.address import parse_address
-from ga3c.config import NETWORKS, TUNERS, Config
+from ga3c.config import MIN_BATCH, NETWORKS, TUNERS, Config
 from ga3c.settings import ConfigError, check, setting
 
 
@@ -144,7 +144,7 @@ class BenchOptions:
         "auto", "settings of the server with commas between: NAxK, or NAxK/NP/NT, as 2x64,16x1/2/1; auto: by the cores"
     )
     network: str = setting(Config.network, "network of ceiling and server", choices=NETWORKS)
-    min_batch: int = setting(Config.min_batch, "samples that a training batch has at least", low=1)
+    min_batch: int = setting(MIN_BATCH, "samples that a training batch has at least", low=1)
     t_max: int = setting(Config.t_max, "steps of an experience, at most", low=1, high=1024)
     seconds: float | None = setting(None, "seconds of each measurement; auto: 8, or 3 with QUICK", above=0, high=3600)
     repeats: int | None = setting(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ga3c import wire
 from ga3c.batches import Batches
-from ga3c.model import Model
+from ga3c.model import TrainableModel
 from ga3c.stats import Stats
 from ga3c.wire import Header, Kind, Parts, Request
 
@@ -15,9 +15,9 @@ Answer = tuple[int, Parts]  # the agent, and the message for it
 
 
 class Predictor:
-    """``run`` is the body of a predictor thread; ``predict`` alone serves the serial mode and evaluation."""
+    """``run`` is the body of a predictor thread; ``predict`` alone serves those who play in the same thread."""
 
-    def __init__(self, model: Model, stats: Stats, run_id: int) -> None:
+    def __init__(self, model: TrainableModel, stats: Stats, run_id: int) -> None:
         self._model = model
         self._stats = stats
         self._run_id = run_id

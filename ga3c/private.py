@@ -21,13 +21,16 @@ class PrivateDirectory:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         # Locked before it has its name: one that another start finds is either in use or left.
         unnamed = self.path / f".{LOCK}"
-        self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock: int | None = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         unnamed.rename(self.path / LOCK)
 
     def close(self) -> None:
+        """May be called twice."""
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def sweep() -> None:

@@ -11,16 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ga3c import wire
 from ga3c.agent import Player, halves
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, make_games
 from ga3c.episodes import RepeatableGames
 from ga3c.learner import Learner
-from ga3c.queues import Queue
 from ga3c.rollout import Experience
+from ga3c.rounds import Rounds
 from ga3c.stats import Stats
-from ga3c.wire import Kind, Parts, Request
 
 log = logging.getLogger(__name__)
 
@@ -43,16 +41,12 @@ class SerialServer:
         self._config = config
         self._spec = spec
         self._stats = stats
-        self._predictor = learner.predictor(run_id=0)
-        self._trainer = learner.trainer()
+        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), learner.trainer().train, stats)
         self._saved = saved
         self._first_agent: int = saved["first_agent"] if saved else stats.totals.agents_started
         self._agents = range(self._first_agent, self._first_agent + self.setting["agents"])
         self._seats = list(self._make_seats())
-        self._requests: list[Request] = []
-        self._experiences: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch)
         self._ready = False
-        self._within_round = False
         self.starting = self._start()  # what is left to do before the first round, in pieces: it takes time
 
     def wait(self, seconds: float) -> None:
@@ -66,40 +60,26 @@ class SerialServer:
             self.round()
 
     def round(self) -> None:
-        self._within_round = True
-        requests, self._requests = self._requests, []
-        started = time.perf_counter()
-        answers = self._predictor.predict(requests)
-        self._stats.add(predictor_busy=time.perf_counter() - started)
-        for seat, (_, (head, _)) in zip(self._seats, answers, strict=True):
-            self._receive(seat.player.play(wire.decode_reply(wire.read_header(head), head)))
-        started = time.perf_counter()
-        while (batch := self._experiences.take()) is not None:
-            self._trainer.train(batch)
-        self._stats.add(trainer_busy=time.perf_counter() - started)
-        self._within_round = False
+        self._rounds.play()
 
     def stop(self) -> None:
         """End the environments. Steps under way are in ``state``, and lost only if a round failed."""
         for seat in self._seats:
             seat.player.close()
-        if self._within_round:
-            for agent in self._agents:
-                self._stats.add(lost_steps=self._stats.ledger.leave(agent))
-            self._stats.lose(self._experiences.drain())
-            self._stats.close_ledger()
+        if self._rounds.unfinished:
+            self._rounds.give_up(self._agents)
 
     def state(self) -> dict[str, Any] | None:
         """All that decides what follows, but for model and counters; None within a round that failed."""
         if not self._ready:
             return self._saved
-        if self._within_round:
+        if self._rounds.unfinished:
             return None
         return {
             "first_agent": self._first_agent,
             "accounts": [self._stats.ledger.state(agent) for agent in self._agents],
             "players": [{**player.state(), "episodes": games.state()} for player, games in self._seats],
-            "experiences": [dataclasses.asdict(experience) for experience in self._experiences.waiting],
+            "experiences": [dataclasses.asdict(experience) for experience in self._rounds.experiences.waiting],
         }
 
     def _make_seats(self) -> Iterator[Seat]:
@@ -121,7 +101,7 @@ class SerialServer:
         else:
             yield from self._restore(self._saved)
         for seat in self._seats:
-            self._receive(seat.player.begin(seat.games.observations))
+            self._rounds.join(seat.player, seat.player.begin(seat.games.observations))
         self._ready = True
 
     def _restore(self, saved: dict[str, Any]) -> Iterator[None]:
@@ -133,7 +113,7 @@ class SerialServer:
             cut = yield from seat.games.restore(state["episodes"])
             seat.player.load(state, cut)
             restarted += len(cut)
-        self._experiences.put(Experience(**experience) for experience in saved["experiences"])
+        self._rounds.experiences.put(Experience(**experience) for experience in saved["experiences"])
         if restarted:
             log.warning(
                 "%d of %d environments begin a new episode: the same seed and actions did not lead to where they were",
@@ -144,18 +124,3 @@ class SerialServer:
     def _reached_limit(self) -> bool:
         limit = self._config.max_steps
         return bool(limit) and self._stats.totals.steps >= limit
-
-    def _receive(self, messages: list[Parts]) -> None:
-        for head, body in messages:
-            header = wire.read_header(head)
-            if header.kind == Kind.REQUEST:
-                request = wire.decode_request(header, head, body, self._spec)
-                self._stats.ledger.play(header.agent, request.first_env, request.real)
-                self._stats.add(steps=request.played)
-                self._requests.append(request)
-            elif header.kind == Kind.EXPERIENCE:
-                experience = wire.decode_experience(header, head, body, self._spec, corrected=self._config.corrected)
-                self._stats.ledger.deliver(experience)
-                self._experiences.put([experience])
-            elif header.kind == Kind.SCORES:
-                self._stats.add_games(wire.decode_scores(head))

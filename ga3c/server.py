@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ga3c import wire
-from ga3c.agent import halves
-from ga3c.agents import Agents
+from ga3c.agent import AgentTask, halves, run_agent
+from ga3c.agents import Agents, Task
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec
 from ga3c.exchange import Exchange
@@ -88,6 +88,7 @@ class Server:
         self._config = config
         self._spec = spec
         self._stats = stats
+        self._log_queue = log_queue
         self._failure: BaseException | None = None
         self._something = threading.Event()
         self._sizes = threading.Lock()
@@ -96,7 +97,7 @@ class Server:
         self._retired: list[Worker] = []  # told to end, perhaps still at their last batch
         self.experiences: Queue[Experience] = Queue(
             lambda experience: experience.steps,
-            least=config.min_batch,
+            least=config.min_batch or 1,
             bound=config.train_queue or 1,
             on_room=lambda: self.requests.wake(),
         )
@@ -121,7 +122,7 @@ class Server:
             welcome=config.for_agents(),
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
-        self._agents = Agents(config, self._exchange, stats, self._run_id, log_queue)
+        self._agents = Agents(config, self._exchange, stats, self._task)
         self._remote = RemoteAgents(config, self._exchange, stats)
 
     @property
@@ -220,6 +221,9 @@ class Server:
                 log.warning("%s did not end in time", worker.name)
         self._stats.lose(self.experiences.drain())
         self._stats.close_ledger()
+
+    def _task(self, agent: int) -> Task:
+        return run_agent, (AgentTask(self._config, self._exchange.endpoint, self._run_id, agent), self._log_queue)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error

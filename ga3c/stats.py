@@ -230,8 +230,9 @@ def window_row(
         "value_loss": per("value_loss", "updates"),
         "entropy": per("entropy", "updates"),
         "gradient_norm": per("gradient_norm", "updates"),
-        "predictor_busy": gained["predictor_busy"] / seconds / max(setting["predictors"], 1),
-        "trainer_busy": gained["trainer_busy"] / seconds / max(setting["trainers"], 1),
+        # Of each thread's time; where there are no such threads, agents do it themselves.
+        "predictor_busy": gained["predictor_busy"] / seconds / max(setting["predictors"] or setting["agents"], 1),
+        "trainer_busy": gained["trainer_busy"] / seconds / max(setting["trainers"] or setting["agents"], 1),
         "held": per("looks_held", "looks"),
         "stale_steps": after.totals["stale_steps"],
         "lost_steps": after.totals["lost_steps"],
@@ -247,8 +248,10 @@ def limiting_stage(row: dict[str, Any]) -> str:
     """Which stage the others wait for.
 
     Trainers, when a full training queue holds the agents back or they hardly ever wait for work; predictors, when they
-    hardly ever wait; otherwise the agents, since both threads wait for what they play.
+    hardly ever wait; otherwise the agents, since both threads wait for what they play, or since there are only agents.
     """
+    if not row["predictors"] and not row["trainers"]:
+        return "agents"
     if row["held"] > 0.25 or row["trainer_busy"] > 0.9:
         return "trainers"
     if row["predictor_busy"] > 0.9:

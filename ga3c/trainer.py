@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from ga3c.batches import Batches, TrainingBatch
 from ga3c.config import Config
 from ga3c.loss import Loss, actor_critic_loss
-from ga3c.model import Model
+from ga3c.model import TrainableModel
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.vtrace import vtrace
@@ -56,13 +56,22 @@ def anneal(start: float, end: float | None, steps: int, max_steps: int) -> float
 
 
 class Trainer:
-    """``run`` is the body of a trainer thread; ``train`` alone serves the serial mode."""
+    """``run`` is the body of a trainer thread; ``train`` alone serves those who play and train in one thread."""
 
-    def __init__(self, config: Config, model: Model, stats: Stats, bad_updates: BadUpdates) -> None:
+    def __init__(
+        self,
+        config: Config,
+        model: TrainableModel,
+        stats: Stats,
+        bad_updates: BadUpdates,
+        steps: Callable[[], int] | None = None,
+    ) -> None:
+        """``steps`` tells those of the whole run, where ``stats`` has not all of them."""
         self._config = config
         self._model = model
         self._stats = stats
         self._bad_updates = bad_updates
+        self._steps = steps or (lambda: stats.totals.steps)
         self._batches = Batches(model.network.spec, model.device)
 
     def run(self, queue: Iterable[list[Experience]]) -> None:
@@ -89,7 +98,7 @@ class Trainer:
     def _update(self, experiences: list[Experience]) -> bool:
         """False where loss or gradient was not finite, and so was not applied."""
         batch = self._batches.training(experiences)
-        steps = self._stats.totals.steps
+        steps = self._steps()
         config = self._config
         beta = anneal(config.beta, config.beta_end, steps, config.max_steps)
         learning_rate = anneal(config.learning_rate, config.learning_rate_end, steps, config.max_steps)
@@ -128,7 +137,7 @@ class Trainer:
         self._stats.add_lags([version - experience.version for experience in experiences])
         self._stats.add(
             updates=1,
-            full_updates=len(batch.returns) >= config.min_batch,
+            full_updates=len(batch.returns) >= (config.min_batch or 1),
             samples=len(batch.returns),
             policy_loss=policy_loss,
             value_loss=value_loss,
@@ -163,7 +172,7 @@ class Trainer:
     def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
         if not self._config.max_lag:
             return experiences
-        oldest = self._model.version.number - self._config.max_lag
+        oldest = self._model.updates - self._config.max_lag
         fresh = [experience for experience in experiences if experience.version >= oldest]
         if len(fresh) < len(experiences):
             stale = [experience for experience in experiences if experience.version < oldest]

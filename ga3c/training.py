@@ -7,16 +7,16 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ga3c.agents import AgentsKeepDying
 from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
-from ga3c.config import Config, available_cores
+from ga3c.config import MIN_BATCH, Config, available_cores
 from ga3c.display import Display, make_display
 from ga3c.envs import EnvSpec, find_rom, make_games, network_name
-from ga3c.limits import limit_advice, make_room
+from ga3c.limits import MEMORY_WITH_TORCH, limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory
 from ga3c.server import Server
@@ -27,6 +27,7 @@ from ga3c.tuning import Tuning
 
 if TYPE_CHECKING:
     from ga3c.learner import Learner
+    from ga3c.model import TrainableModel
     from ga3c.serial import SerialServer
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]
     spec = probe(config)
     config = resolve(config, spec)
     if not config.serial:
-        make_room(config.agents or 1)
+        make_room(config.agents or 1, memory_each=MEMORY_WITH_TORCH if config.algo == "a3c" else 0.0)
     if interrupted.is_set():
         raise KeyboardInterrupt  # before there is anything to end or to tell of
     return Training(config, spec, interrupted).run()
@@ -82,30 +83,58 @@ def probe(config: Config) -> EnvSpec:
 
 def resolve(config: Config, spec: EnvSpec) -> Config:
     """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
+    lone = config.algo == "a3c"  # agents that wait for nobody
+    if lone and config.device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"ALGO=a3c trains on the CPU, in every agent by itself: DEVICE={config.device} is for ALGO=ga3c"
+        )
     cores = available_cores()
-    envs = config.envs_per_agent
-    if envs is None:
-        # Many together use the cores best: on two, 3x16 has 79 % of what they can give, 6x16 85 %, 3x32 91 %. But more
-        # environments in all are a longer policy lag, and a quarter of a second each until they play.
-        share = ALE_ENVS // (config.agents or cores + 1)
-        envs = min(max(share, 8), 32) if find_rom(config.game) is not None else 4
+    envs = config.envs_per_agent or (1 if lone else _environments(config, cores))
     # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
     agents = config.agents
     if agents is None:
-        agents = max(cores + 1, -(-8 * cores // envs))
-    experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
+        agents = cores if lone else max(cores + 1, -(-8 * cores // envs))
+    min_batch = config.min_batch or (1 if lone else MIN_BATCH)
+    experiences_per_batch = -(-min_batch // config.t_max)  # rounded up
     return config.replace(
         agents=agents,
         envs_per_agent=envs,
-        tuner=config.tuner if agents else "off",  # there is nothing to tune where others decide how many play
+        min_batch=min_batch,
+        # There is nothing to tune where others decide how many play, or where agents need nobody.
+        tuner=config.tuner if agents and not lone else "off",
         network=network_name(config, spec),
         torch_threads=config.torch_threads or 1,
         train_queue=config.train_queue or 2 * experiences_per_batch,
     )
 
 
+class AnyServer(Protocol):
+    """What a run needs of the server that plays and trains, of whichever kind."""
+
+    @property
+    def setting(self) -> dict[str, int]:
+        """NA, NP and NT as they are now."""
+
+    def wait(self, seconds: float) -> None:
+        """Let it work for about this long. Raises what it failed with."""
+
+    def stop(self) -> None:
+        """End it all."""
+
+
+def _environments(config: Config, cores: int) -> int:
+    """Of each agent, where nothing is said.
+
+    Many together use the cores best: on two, 3x16 has 79 % of what they can give, 6x16 85 % and 3x32 91 %. But more
+    environments in all are a longer policy lag, and a quarter of a second each until they play.
+    """
+    if find_rom(config.game) is None:
+        return 4
+    return min(max(ALE_ENVS // (config.agents or cores + 1), 8), 32)
+
+
 class Training:
-    """One run: the server (or its serial double), and all that is written of it."""
+    """One run: the server, of the kind that the settings ask for, and all that is written of it."""
 
     def __init__(self, config: Config, spec: EnvSpec, interrupted: threading.Event) -> None:
         self._config = config
@@ -123,8 +152,8 @@ class Training:
         self._log = RunLog(
             self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
         )
-        self._learner: Learner | None = None
-        self._server: Server | SerialServer | None = None
+        self._model: TrainableModel | None = None
+        self._server: AnyServer | None = None
         self._serial: SerialServer | None = None  # the same, if it is one
         self._tuning: Tuning | None = None
         self._playing = False
@@ -155,31 +184,48 @@ class Training:
             raise RunFailed(summary["exit_reason"].removeprefix(FAILED)) from error
         return summary
 
-    def _start(self) -> tuple[Server | SerialServer, Learner]:
+    def _start(self) -> tuple[AnyServer, TrainableModel]:
         config = self._config
         play = self._take_up_play()
         if config.serial:
-            from ga3c.serial import SerialServer
-
-            self._learner = learner = self._make_learner()
-            self._server = self._serial = SerialServer(config, self._spec, learner, self._stats, play)
+            self._start_serial(play)
+        elif config.algo == "a3c":
+            self._start_a3c()
         else:
-            self._server = server = Server(config, self._spec, self._stats, self._log.queue)
-            server.start_agents()
-            self._leave_if_interrupted()
-            self._learner = learner = self._make_learner()
-            self._leave_if_interrupted()
-            server.start(learner)
-            if config.tuner != "off":
-                gpu = learner.model.device.type != "cpu"
-                self._tuning = Tuning(config, server, self._stats, self._directory.path, gpu=gpu)
+            self._start_parallel()
+        assert self._server is not None
+        assert self._model is not None
         self._directory.write_config(config)
-        model = learner.model
-        log.info(
-            "%s on %s: the %s network has %d weights", config.game, model.device, config.network, model.network.weights
-        )
+        device, network = self._model.device, self._model.network
+        log.info("%s on %s: the %s network has %d weights", config.game, device, config.network, network.weights)
         log.info("the run is in %s", self._directory.path)
-        return self._server, learner
+        return self._server, self._model
+
+    def _start_serial(self, play: dict[str, Any] | None) -> None:
+        from ga3c.serial import SerialServer
+
+        learner = self._make_learner()
+        self._server = self._serial = SerialServer(self._config, self._spec, learner, self._stats, play)
+
+    def _start_a3c(self) -> None:
+        from ga3c.a3c import A3CServer
+
+        self._server = server = A3CServer(self._config, self._spec, self._stats, self._log.queue)
+        self._restore(server.model)
+        self._leave_if_interrupted()
+        server.start()
+
+    def _start_parallel(self) -> None:
+        config = self._config
+        self._server = server = Server(config, self._spec, self._stats, self._log.queue)
+        server.start_agents()
+        self._leave_if_interrupted()
+        learner = self._make_learner()
+        self._leave_if_interrupted()
+        server.start(learner)
+        if config.tuner != "off":
+            gpu = learner.model.device.type != "cpu"
+            self._tuning = Tuning(config, server, self._stats, self._directory.path, gpu=gpu)
 
     def _take_up_play(self) -> dict[str, Any] | None:
         """Where a serial run stood, if this one can go on there; else what was under way then is lost."""
@@ -209,12 +255,17 @@ class Training:
         from ga3c.learner import Learner
 
         learner = Learner(self._config, self._spec, self._stats)
-        if self._state:
-            learner.model.load(self._state["updates"], self._arrays)
-            log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
+        self._restore(learner.model)
         return learner
 
-    def _loop(self, server: Server | SerialServer, learner: Learner) -> str:
+    def _restore(self, model: TrainableModel) -> None:
+        """Let the model be where the run stood; from here on it is what is saved."""
+        if self._state:
+            model.load(self._state["updates"], self._arrays)
+            log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
+        self._model = model
+
+    def _loop(self, server: AnyServer, model: TrainableModel) -> str:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
@@ -233,7 +284,7 @@ class Training:
                 next_log = max(next_log + self._config.log_seconds, now)
             if now >= next_save:
                 self._directory.add_games(self._stats.take_games())  # all that the checkpoint counts
-                self._save(learner)
+                self._save(model)
                 next_save = now + self._config.checkpoint_seconds
         return reason
 
@@ -249,7 +300,7 @@ class Training:
             return "max_seconds"
         return ""
 
-    def _log_window(self, server: Server | SerialServer) -> None:
+    def _log_window(self, server: AnyServer) -> None:
         now = self._stats.snapshot()
         last = self._stats.scores[-1] if self._stats.scores else None
         row = window_row(self._window, now, server.setting, last, self._stats.score)
@@ -271,8 +322,8 @@ class Training:
             rates = {key: row[key] for key in RATES}
             self._server.stop()
         self._directory.add_games(self._stats.take_games())
-        if self._learner is not None and not refused:
-            self._save(self._learner)
+        if self._model is not None and not refused:
+            self._save(self._model)
             if self._unsaved:
                 reason = f"{FAILED}{reason.removeprefix(FAILED)}, and {self._unsaved_training()}"
                 log.error("%s", reason)
@@ -302,8 +353,8 @@ class Training:
             "exit_reason": reason,
         }
 
-    def _save(self, learner: Learner) -> None:
-        version, arrays = learner.model.state()
+    def _save(self, model: TrainableModel) -> None:
+        version, arrays = model.state()
         stats = self._stats.state()
         stats["totals"]["updates"] = version  # trainers may have gone on since
         state = {

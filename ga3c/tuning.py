@@ -35,7 +35,7 @@ def make_plan(config: Config, *, gpu: bool, agent_memory: float) -> Plan:
         strategy=config.tuner,
         start=start,
         space=Space(*map(max, (agents, bounds.predictors, bounds.trainers), start)),  # what the user asked for is in it
-        system=System(available_cores(), gpu, envs, config.t_max, config.min_batch),
+        system=System(available_cores(), gpu, envs, config.t_max, config.min_batch or 1),
         seed=config.seed,
         window=config.tuner_window,
         lag_limit=config.max_lag / 2 if config.tuner_lag is None else config.tuner_lag,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from waiting import wait_until
 
+from ga3c.a3c import A3CServer
 from ga3c.config import Config
 from ga3c.display import PlainDisplay
 from ga3c.learner import Learner
@@ -29,6 +30,10 @@ class Run:
             handler = PlainDisplay(nowhere).log_handler(None)
         self.log = RunLog(self.log_path, handler)
         self.stats = Stats()
+        if self.config.algo == "a3c":
+            self.server = A3CServer(self.config, spec, self.stats, self.log.queue)
+            self.server.start()
+            return
         self.server = Server(self.config, spec, self.stats, self.log.queue)
         self.server.start_agents()
         self.learner = Learner(self.config, spec, self.stats)

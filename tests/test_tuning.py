@@ -23,14 +23,14 @@ from tuner.trace import read_trace
 
 
 def resolved(**settings):
-    return Config(**{"agents": 3, "envs_per_agent": 2, "tuner": "paper", **settings})
+    return Config(**{"agents": 3, "envs_per_agent": 2, "min_batch": 20, "tuner": "paper", **settings})
 
 
 def test_the_plan_of_a_run():
     plan = make_plan(resolved(seed=5, tuner_window=20.0), gpu=True, agent_memory=1e6)
     assert (plan.strategy, plan.start, plan.seed, plan.window) == ("paper", Setting(3, 1, 1), 5, 20.0)
     cores = plan.system.cores
-    assert plan.system == System(cores, True, 2, Config.t_max, Config.min_batch)
+    assert plan.system == System(cores, True, 2, Config.t_max, 20)
     assert plan.space.agents <= 10 * cores + 2
 
 

@@ -1,0 +1,133 @@
+"""The model that agent processes share under ALGO=a3c: its numbers are in shared memory, and each agent has a copy.
+
+An update is one of Hogwild, as in A3C: agents add to the shared weights and mean squares in place, at the same time and
+without a lock, so that of two who write to the same number at the same moment one may be lost. What must not race is
+under a lock: the number of updates, and the pixel statistics.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ga3c.config import Config
+from ga3c.envs import EnvSpec, network_name
+from ga3c.model import PixelStatistics, TrainableModel, Version, make_network
+
+
+@dataclass(frozen=True)
+class SharedNumbers:
+    """All that is shared. torch hands the memory itself to a process that is started with it, not a copy.
+
+    The memory has no name that could outlive the processes: the last of them to end takes it with it.
+    """
+
+    weights: Tensor
+    mean_square: Tensor
+    pixel_count: Tensor  # (1,) int64
+    pixel_sums: Tensor
+    updates: Tensor  # (1,) int64
+    steps: Tensor  # (1,) int64: of all agents, as far as the server, who alone writes it, has heard
+
+    @classmethod
+    def make(cls, config: Config, spec: EnvSpec) -> SharedNumbers:
+        network = make_network(network_name(config, spec), spec, config.hidden, config.normalize)
+        weights = network.initial(config.seed, config.init)
+        numbers = cls(
+            weights=weights,
+            mean_square=torch.full_like(weights, config.rmsprop_initial),
+            pixel_count=torch.zeros(1, dtype=torch.int64),
+            pixel_sums=torch.zeros(2 * network.pixels),
+            updates=torch.zeros(1, dtype=torch.int64),
+            steps=torch.zeros(1, dtype=torch.int64),
+        )
+        for tensor in vars(numbers).values():
+            tensor.share_memory_()
+        return numbers
+
+
+class ProcessLock:
+    """A lock between processes that the kernel releases when its holder dies, however that is."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        weakref.finalize(self, os.close, self._file)  # the model is saved after its server has stopped
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+class SharedModel(TrainableModel):
+    """One process's end: it predicts and computes gradients with a copy, and applies them to what all share."""
+
+    def __init__(self, config: Config, spec: EnvSpec, numbers: SharedNumbers, lock: ProcessLock) -> None:
+        super().__init__(config, spec, torch.device("cpu"))
+        self._numbers = numbers
+        self._lock = lock
+        self._pixels = PixelStatistics(numbers.pixel_count, numbers.pixel_sums)
+        self._version = Version(0, torch.empty_like(numbers.weights))
+        self.catch_up()
+
+    @property
+    def version(self) -> Version:
+        """The copy, numbered by the updates that there were when it was taken; it changes when it is taken anew."""
+        return self._version
+
+    @property
+    def updates(self) -> int:
+        return int(self._numbers.updates)
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Take the weights anew."""
+        number = self.updates  # before the weights: the copy has at least as many
+        self._version.weights.copy_(self._numbers.weights)
+        self._version = Version(number, self._version.weights)
+
+    def gradient(self, loss: Callable[[Tensor], Tensor]) -> tuple[int, Tensor]:
+        """The gradient at the copy, and the number of the version that it is about to be applied to."""
+        _, gradient = super().gradient(loss)
+        return self.updates, gradient
+
+    @torch.no_grad()
+    def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
+        numbers, trained = self._numbers, self.network.weights
+        weights = numbers.weights[:trained]
+        self._rmsprop.step(weights, weights, gradient[:trained], numbers.mean_square[:trained], learning_rate)
+        with self._lock.held():
+            if frames is not None:
+                # An agent that is killed within this leaves statistics that are off by the weight of one batch.
+                self._pixels.add(frames)
+                numbers.weights[trained:] = self._pixels.constants()
+            numbers.updates.add_(1)
+            return self.updates
+
+    def state(self) -> tuple[int, dict[str, np.ndarray]]:
+        """As it is while agents write: an update may be there in part."""
+        with self._lock.held():
+            number, pixels = self.updates, self._pixels.state()
+        weights, mean_square = self._numbers.weights.clone(), self._numbers.mean_square.clone()
+        return number, {"weights": weights.numpy(), "mean_square": mean_square.numpy(), "pixels": pixels}
+
+    def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
+        """Before any agent starts."""
+        self._check_sizes(arrays)
+        self._numbers.weights.copy_(torch.tensor(arrays["weights"]))
+        self._numbers.mean_square.copy_(torch.tensor(arrays["mean_square"]))
+        self._pixels.load(arrays["pixels"])
+        self._numbers.updates.fill_(number)
+        self.catch_up()
