@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.outcomes import Results, failures, finished
+from experiments.cell_groups import Results, failures
 from experiments.statistics import spread
 from tuner.plots import DPI, GRID, INK, RUNS, WIDTH
 
@@ -62,11 +62,11 @@ def _notes(results: Results) -> list[str]:
     failed = failures(results)
     if failed:
         notes.append(f"Left out, since they failed ({len(failed)} of {len(results['cells'])} cells):")
-        notes += [textwrap.shorten(f"  {one}", COLUMNS, placeholder=" …") for one in failed[:FAILURES]]
+        notes += [textwrap.shorten(one, COLUMNS, placeholder=" …") for one in failed[:FAILURES]]
         if len(failed) > FAILURES:
-            notes.append(f"  and {len(failed) - FAILURES} more")
-    elif not finished(results):
-        notes.append("No cell has finished.")
+            notes.append(f"and {len(failed) - FAILURES} more")
+    if results.get("unfinished"):
+        notes.append(f"{results['unfinished']} cells have not been run yet.")
     return [plain(note) for note in notes]
 
 

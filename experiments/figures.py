@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.canvas import new_figure, save, say_nothing
+from experiments.cell_groups import Results, finished
 from experiments.figures_learning import draw_curves, draw_lag, draw_scores
 from experiments.figures_networks import draw_networks
 from experiments.figures_settings import draw_queues, draw_settings
 from experiments.figures_tuning import draw_tuning
-from experiments.outcomes import Results, finished
 
 if TYPE_CHECKING:
     from matplotlib.figure import SubFigure
@@ -27,10 +27,14 @@ _KINDS: dict[str, Callable[[Results], SubFigure]] = {
 
 
 def draw(results: Results, path: Path) -> None:
-    """One PNG. Figures 5 to 7 are learning curves, as is whatever else has been declared."""
+    """Writes one PNG."""
+    save(picture(results), path)
+
+
+def picture(results: Results) -> SubFigure:
+    """Figures 5 to 7 are learning curves, as is whatever else has been declared."""
     if finished(results):
-        figure = _KINDS.get(results["name"], draw_curves)(results)
-    else:
-        figure = new_figure(results, 2.5)
-        say_nothing(figure.add_subplot(), "no cell has finished")
-    save(figure, path)
+        return _KINDS.get(results["name"], draw_curves)(results)
+    figure = new_figure(results, 2.5)
+    say_nothing(figure.add_subplot(), "no cell has finished")
+    return figure

@@ -6,15 +6,18 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.canvas import OTHER, OURS, PAPER, legend, new_figure, plain, say_nothing, style_of, tidy, whiskers
-from experiments.outcomes import (
+from experiments.cell_groups import (
+    PLAYERS,
     Cell,
     Results,
     axes_besides,
     finished,
+    finished_by,
     groups,
     in_short,
     name_of,
     normalised,
+    published_scores,
     score_curve,
     scores,
     values,
@@ -35,30 +38,28 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 ACROSS = 3  # panels beside each other
 CLOSE = 0.065  # of a panel's height: labels that are nearer would cover each other
 FEW = 3  # settings whose single runs can still be followed in one panel
-COLOURS = (OURS, OTHER)  # without and with a correction
 
 
 def draw_curves(results: Results) -> SubFigure:
     """Score over time, a panel for each game and a line for each setting; figure 5 has the steps at the right."""
     cells, others = finished(results), axes_besides(results, "game")
-    games = groups(cells, ["game"])
+    games = finished_by(results, ["game"])
     across = min(ACROSS, len(games))
     down = -(-len(games) // across)
     figure = new_figure(results, 5.4 if down == 1 else 1.4 + 3.4 * down)
     panels = list(figure.subplots(down, across, squeeze=False, sharex=True).flat)
-    styles = {name: style_of(at) for at, name in enumerate(dict.fromkeys(name_of(cell, others) for cell in cells))}
+    styles = {key: style_of(at) for at, key in enumerate(groups(results["cells"], others))}
     unit, unit_name = unit_of(max((at for cell in cells for at, _ in score_curve(cell)), default=0.0))
     drawn: list[Band] = []
     for place, (axes, ((game,), of_game)) in enumerate(zip(panels, games.items(), strict=False)):
         tidy(axes, str(game) if game is not None else "", grid="both")
         labels = []
         settings = groups(of_game, others)
-        for runs in settings.values():
-            style = styles[name_of(runs[0], others)]
-            common = _draw_runs(axes, runs, unit, style, crowded=len(settings) > FEW)
+        for key, runs in settings.items():
+            common = _draw_runs(axes, runs, unit, styles[key], crowded=len(settings) > FEW)
             if common is not None:
                 drawn.append(common)
-                labels.append((float(common.middle[-1]), in_short(median(values(runs, "steps"))), style))
+                labels.append((float(common.middle[-1]), in_short(median(values(runs, "steps"))), styles[key]))
         if not labels:
             say_nothing(axes, "no game has ended yet")
         elif results["name"] == "figure5":
@@ -67,10 +68,11 @@ def draw_curves(results: Results) -> SubFigure:
             axes.set_xlabel(f"{unit_name} of training")
             axes.tick_params(labelbottom=True)
         if place % across == 0:
-            axes.set_ylabel("score (mean of the last 100 games)", fontsize=9)
+            axes.set_ylabel("mean score of the games that ended", fontsize=9)
     for axes in panels[len(games) :]:
         axes.set_axis_off()
-    _explain_curves(figure, styles, drawn)
+    named = {name_of(runs[0], others): styles[key] for key, runs in finished_by(results, others).items()}
+    _explain_curves(figure, named if others else {}, drawn)
     return figure
 
 
@@ -114,14 +116,14 @@ def _explain_curves(figure: SubFigure, styles: dict[str, dict[str, Any]], drawn:
         meaning = "95 % interval" if any(one.is_interval for one in drawn) else "lowest to highest"
         words = f"interquartile mean of {runs} runs; shaded: {meaning}"
         handles.append(Patch(facecolor="#bbbbbb", label=words))
-    legend(figure, handles=handles, loc="outside lower left", ncols=4)
+    if handles:
+        legend(figure, handles=handles, loc="outside lower left", ncols=4)
 
 
 def draw_scores(results: Results) -> SubFigure:
     """Table 3: human-normalised scores beside the paper's, and all scores as they are."""
     others = axes_besides(results, "game")
-    paper = results["paper"].get("games", {})
-    parts = groups(finished(results), ["game", *others])
+    parts = finished_by(results, ["game", *others])
     figure = new_figure(results, 2.5 + 0.42 * len(parts))
     chart, text = figure.subplots(1, 2, sharey=True)
     found: list[Estimate] = []
@@ -131,7 +133,7 @@ def draw_scores(results: Results) -> SubFigure:
             found.append(estimate([shares]))
             _draw_estimate(chart, row, found[-1], OURS)
         for player, mark in PUBLISHED.items():
-            score = paper.get(game, {}).get(player)
+            score = published_scores(results, game).get(player)
             share = normalised(game, [] if score is None else [score])
             marked += [*share, *shares]
             chart.plot(share, [row + mark["shift"]] * len(share), linestyle="", zorder=3, **mark["style"])
@@ -147,7 +149,7 @@ def draw_scores(results: Results) -> SubFigure:
     chart.set_ylim(len(parts) - 0.5, -0.5)
     chart.set_xlabel("human-normalised score (linear up to 1, then logarithmic)")
     tidy(chart, grid="both")
-    _write_scores(text, parts, paper)
+    _write_scores(text, parts, results)
     _explain_scores(figure, found)
     return figure
 
@@ -162,7 +164,7 @@ def _meaning(found: list[Estimate]) -> str:
     """What dots and lines are, as far as there are any."""
     ends = [one for one in found if one.low is not None]
     if not ends:
-        return "one run"
+        return "one run" if found else "no score yet"
     words = dict.fromkeys("95 % interval" if one.is_interval else "lowest to highest run" for one in ends)
     return f"interquartile mean; line: {', or '.join(words)}"
 
@@ -178,7 +180,7 @@ def _explain_scores(figure: SubFigure, found: list[Estimate]) -> None:
     legend(figure, handles=handles, loc="outside lower left", ncols=3)
 
 
-def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], paper: dict[str, Any]) -> None:
+def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], results: Results) -> None:
     """The numbers beside their games."""
     columns = {"here": 0.16, "random": 0.36, "human": 0.54, "A3C": 0.75, "GA3C": 0.95}
     heads = [(at, 3, name) for name, at in columns.items()]
@@ -188,8 +190,8 @@ def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], paper: d
     for row, ((game, *_), cells) in enumerate(parts.items()):
         runs = scores(cells)
         shown = [number(estimate([runs]).value) if runs else "–"]
-        for player in ("random", "human", "a3c", "ga3c"):
-            score = paper.get(game, {}).get(player)
+        for player in PLAYERS:
+            score = published_scores(results, game).get(player)
             shown.append("–" if score is None else f"{score:,.0f}")
         for words, at in zip(shown, columns.values(), strict=True):
             axes.text(at, row, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9)
@@ -199,8 +201,9 @@ def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], paper: d
 def draw_lag(results: Results) -> SubFigure:
     """Mean and largest lag of each setting, with and without a correction, and the scores if there are any."""
     others = axes_besides(results, "correction")
-    parts = groups(finished(results), others)
-    corrections = groups(finished(results), ["correction"])
+    parts = finished_by(results, others)
+    corrections = groups(results["cells"], ["correction"])
+    colours = {key: style_of(place)["color"] for place, key in enumerate(corrections)}
     scored = bool(scores(finished(results)))
     figure = new_figure(results, 2.2 + (0.25 + 0.22 * len(corrections)) * len(parts))
     panels = figure.subplots(1, 1 + scored, squeeze=False, sharey=True)[0]
@@ -210,10 +213,10 @@ def draw_lag(results: Results) -> SubFigure:
         for place, correction in enumerate(corrections):
             runs = groups(cells, ["correction"]).get(correction, [])
             at = row + (place - (len(corrections) - 1) / 2) * height
-            _draw_lags(panels[0], at, runs, height, COLOURS[place])
+            _draw_lags(panels[0], at, runs, height, colours[correction])
             if known := scores(runs):
                 found.append(estimate([known]))
-                _draw_estimate(panels[1], at, found[-1], COLOURS[place])
+                _draw_estimate(panels[1], at, found[-1], colours[correction])
     panels[0].set_yticks(range(len(parts)), [plain(name_of(cells[0], others)) for cells in parts.values()])
     panels[0].set_ylim(len(parts) - 0.5, -0.5)
     panels[0].set_xlim(left=0)
@@ -223,7 +226,8 @@ def draw_lag(results: Results) -> SubFigure:
         panels[1].set_xlabel("score")
         tidy(panels[1], f"score: {_meaning(found)}", grid="x")
     if len(corrections) > 1:
-        _explain_corrections(figure, [name_of(runs[0], ["correction"]) for runs in corrections.values()])
+        names = [name_of(runs[0], ["correction"]) for runs in corrections.values()]
+        _explain_colours(figure, dict(zip(names, colours.values(), strict=True)))
     return figure
 
 
@@ -240,8 +244,8 @@ def _draw_lags(axes: Axes, at: float, runs: list[Cell], height: float, colour: s
         axes.plot([max(largest)], [at], "|", color=INK, markersize=9, markeredgewidth=1.8)
 
 
-def _explain_corrections(figure: SubFigure, names: list[str]) -> None:
+def _explain_colours(figure: SubFigure, colours: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=colour, label=name) for colour, name in zip(COLOURS, names, strict=True)]
-    legend(figure, handles=handles, loc="outside lower left", ncols=2)
+    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    legend(figure, handles=handles, loc="outside lower left", ncols=len(handles))

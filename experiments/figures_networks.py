@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.canvas import OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
-from experiments.outcomes import Pair, Results, pairs, published_ratio, values
+from experiments.cell_groups import Pair, Results, pairs, published, published_ratios, values
 from experiments.statistics import spread
 from tuner.plots import INK
 from tuner.story import number
@@ -70,10 +70,11 @@ def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:
     """By network, beside the paper's: on a device that is faster than the CPU the ratio grows with the network."""
     tidy(axes, "GA3C / A3C: median, lowest to highest pair of runs")
     here = [(place, spread(ratios)) for place, pair in enumerate(found) if (ratios := pair.ratios())]
-    published = [
-        (place, ratio) for place, pair in enumerate(found) if (ratio := published_ratio(results, pair.network))
-    ]
-    if not here and not published:
+    paper = {
+        system: [(place, column[pair.network]) for place, pair in enumerate(found) if pair.network in column]
+        for system, column in published_ratios(results).items()
+    }
+    if not here and not any(paper.values()):
         say_nothing(axes, "no pair of runs")
         return
     if here:
@@ -81,10 +82,11 @@ def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:
         medians = [one["median"] for one in figures]
         places = [place for place, _ in here]
         axes.errorbar(places, medians, whiskers(figures), fmt="o-", color=OURS, capsize=3, label="here")
-    if published:
-        system = results["paper"].get("system")
-        label = f"the paper ({system})" if system else "the paper"
-        axes.plot(*zip(*published, strict=True), linestyle="--", label=label, **DIAMONDS)
+    for (system, known), marker in zip(paper.items(), "D^v", strict=False):
+        if known:
+            line = "--" if len(known) == len(found) else ""  # none through networks of which it says nothing
+            style = {**DIAMONDS, "marker": marker, "linestyle": line, "linewidth": 1}
+            axes.plot(*zip(*known, strict=True), label=f"the paper, {system}", **style)
     axes.axhline(1, color=INK, linewidth=0.8)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}×")
@@ -98,11 +100,11 @@ def _draw_busy(axes: Axes, found: list[Pair], name: str, title: str, results: Re
     measured = any(values(pair.ours + pair.theirs, name) for pair in found)
     tidy(axes, title if measured else f"{title}: not measured here")
     _draw_bars(axes, found, name)
-    paper = results["paper"].get("networks", {})
-    published = [(at - ASIDE, paper[pair.network][name]) for at, pair in enumerate(found) if pair.network in paper]
-    if published:
-        axes.plot(*zip(*published, strict=True), linestyle="", label="GA3C in the paper", **DIAMONDS)
+    system, column = next(iter(published(results, f"ga3c_{name}").items()), ("", {}))
+    marked = [(at - ASIDE, column[pair.network]) for at, pair in enumerate(found) if pair.network in column]
+    if marked:
+        axes.plot(*zip(*marked, strict=True), linestyle="", label=f"GA3C in the paper, {system}", **DIAMONDS)
     axes.set_ylim(0, 1.25)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
-    if measured or published:
+    if measured or marked:
         legend(axes, loc="upper right", ncols=3)

@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.canvas import MARKED, OURS, bars, legend, new_figure, say_nothing, style_of, tidy, whiskers
-from experiments.outcomes import (
+from experiments.cell_groups import (
     THREADS,
     TOP,
     Cell,
@@ -14,8 +14,8 @@ from experiments.outcomes import (
     axes_besides,
     chosen_tps,
     finished,
+    finished_by,
     fixed_settings,
-    groups,
     name_of,
     top_settings,
     triple,
@@ -43,7 +43,7 @@ SHADES = (OURS, "#56b4e9", "#b5d7ee")  # of the first, the second and the third 
 def _rows(results: Results, height: float) -> tuple[SubFigure, list[tuple[Axes, Axes, str, list[Cell]]]]:
     """Two panels beside each other for each combination of what is not NA, NP or NT."""
     axes = axes_besides(results, *THREADS, "tuner")
-    parts = groups(finished(results), axes)
+    parts = finished_by(results, axes)
     figure = new_figure(results, 1.2 + height * len(parts))
     panels = figure.subplots(len(parts), 2, squeeze=False)
     rows = [
@@ -150,6 +150,7 @@ def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list
                 color="white" if rank == 0 else INK,
             )
     axes.set_xticks(range(len(tops)), [f"{agents}" for agents in tops])
+    axes.set_xlim(-0.6, len(tops) - 0.4)
     axes.set_xlabel("agents NA (in the bars: NP/NT)")
     axes.margins(y=0.12)
 

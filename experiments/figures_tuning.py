@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from experiments.canvas import legend, new_figure, plain, say_nothing, style_of, tidy
-from experiments.outcomes import THREADS, Cell, Results, axes_besides, finished, groups, name_of
+from experiments.cell_groups import THREADS, Cell, Results, axes_besides, finished, groups, measured, name_of
 from tuner.plots import MARKS
 from tuner.story import unit_of
 
@@ -36,7 +36,7 @@ def draw_tuning(results: Results) -> SubFigure:
     unit, unit_name = unit_of(max(cell["trials"][-1]["seconds"] for cell in cells))
     seeds = len({cell["seed"] for cell in cells}) > 1
     names = {cell["id"]: name_of(cell, others) + (f", seed {cell['seed']}" if seeds else "") for cell in cells}
-    styles = {name: style_of(place) for place, name in enumerate(dict.fromkeys(names.values()))}
+    styles = {name: style_of(place) for place, name in enumerate(sorted(set(names.values())))}
     for column, ((game,), runs) in enumerate(games.items()):
         for row, (label, name) in enumerate(TUNING.items()):
             axes = panels[row, column]
@@ -69,17 +69,25 @@ def _draw_windows(
     """A step for each window, a gap where nothing was measured, and on TPS what was decided then."""
     ends = [trial["seconds"] / unit for trial in trials]
     starts = [0.0, *ends[:-1]]
-    heights = [math.nan if trial[name] is None else trial[name] + shift for trial in trials]
+    heights = [_height(trial, name) + shift for trial in trials]
     times = [at for pair in zip(starts, ends, strict=True) for at in pair]
     steps = [height for height in heights for _ in range(2)]
     axes.plot(times, steps, color=style["color"], linestyle=style["linestyle"], linewidth=1.3)
     if name != "tps":
         return
-    for start, end, height, trial in zip(starts, ends, heights, trials, strict=True):
-        mark = {**MARKS.get(trial["decision"], MARKS["kept"])}
-        mark["markersize"] *= 0.7
-        known = 0.0 if math.isnan(height) else height
-        axes.plot((start + end) / 2, known, linestyle="", clip_on=False, zorder=3, **mark)
+    middles = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
+    for verdict in dict.fromkeys(trial["decision"] for trial in trials if trial["decision"] in MARKS):
+        mark = MARKS[verdict]
+        marked = [place for place, trial in enumerate(trials) if trial["decision"] == verdict]
+        at = [middles[place] for place in marked]
+        known = [0.0 if math.isnan(heights[place]) else heights[place] for place in marked]
+        small = {**mark, "markersize": 0.7 * mark["markersize"]}
+        axes.plot(at, known, linestyle="", clip_on=False, zorder=3, **small)
+
+
+def _height(trial: dict[str, Any], name: str) -> float:
+    known = trial[name] if name in THREADS else measured(trial, name)
+    return math.nan if known is None else float(known)
 
 
 def _run_lines(styles: dict[str, dict[str, Any]]) -> list[Any]:

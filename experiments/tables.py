@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from experiments.bench_report import empty_table, wide_console
-from experiments.outcomes import (
+from experiments.cell_groups import (
+    PLAYERS,
     THREADS,
     TOP,
     Cell,
@@ -16,13 +17,15 @@ from experiments.outcomes import (
     chosen_tps,
     failures,
     finished,
+    finished_by,
     fixed_settings,
-    groups,
     in_short,
+    measured,
     name_of,
     normalised,
     pairs,
-    published_ratio,
+    published_ratios,
+    published_scores,
     scores,
     top_settings,
     triple,
@@ -137,9 +140,9 @@ def _figure2(results: Results) -> list[Table]:
                 str(len(cell["trials"])),
                 triple(start),
                 triple(cell["figures"]),
-                number(start["tps"]),
+                number(measured(start, "tps")),
                 number(last),
-                gain_in_words(last / start["tps"] if start["tps"] else None),
+                gain_in_words(last / first if (first := measured(start, "tps")) else None),
                 number(fmean(trial["pps"] for trial in there)),
             ]
         )
@@ -149,7 +152,7 @@ def _figure2(results: Results) -> list[Table]:
 def _by_setting(results: Results) -> Iterable[tuple[str, list[Cell]]]:
     """The cells of each combination of what is not NA, NP or NT, with its name as a title."""
     axes = axes_besides(results, *THREADS, "tuner")
-    for cells in groups(finished(results), axes).values():
+    for cells in finished_by(results, axes).values():
         yield ("" if not axes else f": {name_of(cells[0], axes)}"), cells
 
 
@@ -205,6 +208,7 @@ def _figure4(results: Results) -> list[Table]:
 
 def _table2(results: Results) -> list[Table]:
     """PPS, their ratio run by run, and how busy the machine was."""
+    paper = published_ratios(results)
     headers = ["network", "GA3C, PPS", "A3C, PPS", "GA3C / A3C", "in the paper", "CPU", "device"]
     rows = []
     for pair in pairs(results):
@@ -214,7 +218,7 @@ def _table2(results: Results) -> list[Table]:
                 pair.name,
                 *(spread_text(values(cells, "pps")) for cells in both),
                 spread_text(pair.ratios(), _ratio),
-                _ratio(published_ratio(results, pair.network)),
+                ", ".join(f"{column[pair.network]:.1f}" for column in paper.values() if pair.network in column) or NONE,
                 *(", ".join(median_text(values(cells, name), _share) for cells in both) for name in ("cpu", "device")),
             ]
         )
@@ -222,6 +226,8 @@ def _table2(results: Results) -> list[Table]:
         "Medians, in brackets lowest to highest; ratios are of runs with the same seed, which ran in turn. "
         "CPU (of all cores) and device: how busy they were with GA3C, with A3C."
     )
+    if paper:
+        note += f" The paper's ratios: {', '.join(paper)}."
     return [Table("Steps per second", headers, rows, note)]
 
 
@@ -230,7 +236,7 @@ def _setting_table(results: Results) -> list[Table]:
     axes = axes_besides(results)
     found: list[Estimate] = []
     rows = []
-    for cells in groups(finished(results), axes).values():
+    for cells in finished_by(results, axes).values():
         rows.append(
             [
                 name_of(cells[0], axes),
@@ -246,16 +252,15 @@ def _setting_table(results: Results) -> list[Table]:
 
 def _table3(results: Results) -> list[Table]:
     """Scores, and all of them on one scale: our own table of random and human players, also for the paper's scores."""
-    paper = results["paper"].get("games", {})
     found: list[Estimate] = []
     strata: list[list[float]] = []
     raw, scaled = [], []
     others = axes_besides(results, "game")
-    for (game, *rest), cells in groups(finished(results), ["game", *others]).items():
-        runs, theirs = scores(cells), paper.get(game, {})
+    for (game, *rest), cells in finished_by(results, ["game", *others]).items():
+        runs, theirs = scores(cells), published_scores(results, game)
         name = ", ".join(map(str, (game, *rest)))
         games = sum(len(cell["evaluation"]["scores"]) for cell in cells if cell.get("evaluation"))
-        published = [theirs.get(player) for player in ("random", "human", "a3c", "ga3c")]
+        published = [theirs.get(player) for player in PLAYERS]
         raw.append([name, _scored(runs, found), str(games or NONE), str(len(runs)), *map(_plain, published)])
         shares = normalised(game, runs)
         if shares:
@@ -286,7 +291,7 @@ def _lag(results: Results) -> list[Table]:
     axes = axes_besides(results)
     found: list[Estimate] = []
     rows = []
-    for cells in groups(finished(results), axes).values():
+    for cells in finished_by(results, axes).values():
         largest = values(cells, "lag_max")
         rows.append(
             [

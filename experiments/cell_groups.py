@@ -15,6 +15,7 @@ Cell = dict[str, Any]
 Results = dict[str, Any]
 
 THREADS = ("agents", "predictors", "trainers")
+PLAYERS = ("random", "human", "a3c", "ga3c")
 TOP = 3  # configurations that the paper shows for each number of agents
 
 
@@ -32,6 +33,12 @@ def groups(cells: Iterable[Cell], axes: Sequence[str]) -> dict[tuple[Any, ...], 
     for cell in cells:
         found.setdefault(tuple(cell["settings"].get(axis) for axis in axes), []).append(cell)
     return found
+
+
+def finished_by(results: Results, axes: Sequence[str]) -> dict[tuple[Any, ...], list[Cell]]:
+    """The finished cells by these axes, in the order of all cells: what failed must not change how others look."""
+    found = groups(finished(results), axes)
+    return {key: found[key] for key in groups(results["cells"], axes) if key in found}
 
 
 def axes_besides(results: Results, *named: str) -> list[str]:
@@ -56,9 +63,16 @@ def is_tuned(cell: Cell) -> bool:
     return bool(cell["settings"].get("tuner", "off") != "off")
 
 
+def measured(trial: dict[str, Any], name: str) -> float | None:
+    """TPS or PPS of a tuner's window; none where the setting could not be measured."""
+    value = trial[name]
+    known = trial["decision"] != "failed" and value is not None and math.isfinite(value)
+    return float(value) if known else None
+
+
 def windows_at_end(cell: Cell) -> list[dict[str, Any]]:
     """The tuner's windows under the setting that it ended with; those that could not be measured are left out."""
-    trials = [trial for trial in cell.get("trials") or [] if trial["tps"] is not None]
+    trials = [trial for trial in cell.get("trials") or [] if measured(trial, "tps") is not None]
     return [trial for trial in trials if triple(trial) == triple(cell["figures"])] or trials[-1:]
 
 
@@ -111,19 +125,45 @@ class Pair(NamedTuple):
 
 
 def pairs(results: Results) -> list[Pair]:
-    """One for each network, and for each combination of whatever else is varied."""
+    """One for each network, and for each combination of whatever else is varied within an algorithm.
+
+    What only differs between the two belongs to them: each has as many agents as suit it.
+    """
+    by_algorithm = groups(results["cells"], ["algo"]).values()
+    inner = [axes_besides({"cells": cells}, "network") for cells in by_algorithm]
+    others = [axis for axis in axes_besides(results, "network", "algo") if any(axis in axes for axes in inner)]
     found = []
-    for key, cells in groups(finished(results), ["network", *axes_besides(results, "network", "algo")]).items():
+    for key, cells in finished_by(results, ["network", *others]).items():
         algorithms = groups(cells, ["algo"])
         name = ", ".join(map(str, key))
         found.append(Pair(name, key[0], algorithms.get(("ga3c",), []), algorithms.get(("a3c",), [])))
     return found
 
 
-def published_ratio(results: Results, network: str) -> float | None:
-    """Of the paper's own PPS."""
-    known = results["paper"].get("networks", {}).get(network)
-    return known["ga3c"] / known["a3c"] if known else None
+def published(results: Results, name: str) -> dict[str, dict[str, float]]:
+    """A column of the paper's table 2 for each of its systems, by network."""
+    return {
+        system: dict(zip(known["networks"], known[name], strict=True))
+        for system, known in results["paper"].get("systems", {}).items()
+    }
+
+
+def published_ratios(results: Results) -> dict[str, dict[str, float]]:
+    """GA3C over A3C in the paper, by system and network."""
+    ours, theirs = published(results, "ga3c_pps"), published(results, "a3c_pps")
+    return {
+        system: {network: pps / theirs[system][network] for network, pps in column.items()}
+        for system, column in ours.items()
+    }
+
+
+def published_scores(results: Results, game: str) -> dict[str, float]:
+    """What the paper's table 3 has for a game: random, human, a3c, ga3c; empty where it has nothing."""
+    paper = results["paper"]
+    if game not in paper.get("games", []) or not all(player in paper for player in PLAYERS):
+        return {}
+    row = paper["games"].index(game)
+    return {player: paper[player][row] for player in PLAYERS}
 
 
 def triple(values_of: dict[str, Any]) -> str:
