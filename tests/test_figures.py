@@ -72,7 +72,18 @@ def words(figure):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_nothing_covers_anything_else(name):
-    figure = picture(with_failures(EXPERIMENTS[name], 7))
+    assert_readable(picture(with_failures(EXPERIMENTS[name], 7)))
+
+
+def test_curves_that_end_at_the_same_score_have_labels_apart():
+    results = figure5(seeds=(0,), games=("Pong",))
+    for cell in results["cells"]:
+        cell["curve"] = results["cells"][0]["curve"]
+    assert_readable(picture(results))
+
+
+def assert_readable(figure):
+    """No text leaves the picture or covers another."""
     root, boxes = figure.get_figure(root=True), shown_texts(figure)
     assert len(boxes) > 20
     for text, box in boxes.items():
@@ -177,13 +188,19 @@ def test_curves_end_with_the_run_that_ends_first_and_keep_their_colours():
     results = learning_curves("figure6", "learning_rate", (3e-4, 1e-4), games=("Pong",))
     results["cells"][2]["curve"] = results["cells"][2]["curve"][:30]  # half of the second run at 3e-4
     results["cells"][0].update(FAILED)
+    ends = curve_ends(results)
+    first, second = (style_of(place)["color"] for place in (0, 1))
+    assert ends[first] == pytest.approx(30, rel=0.02)
+    assert ends[second] == pytest.approx(60, rel=0.02)
+    for cell in results["cells"][::2]:
+        cell.update(FAILED)
+    assert list(curve_ends(results)) == [second]  # also when nothing of the first setting is left
+
+
+def curve_ends(results):
+    """Where the thick lines end, by their colours."""
     (axes,) = picture(results).axes
-    thick = [line for line in axes.lines if line.get_linewidth() > 1]
-    colours = [style_of(place)["color"] for place in (1, 0)]  # the first cell failed, so the second comes first
-    assert [line.get_color() for line in thick] == colours
-    ends = [line.get_xdata()[-1] for line in thick]
-    assert ends[0] == pytest.approx(60, rel=0.02)
-    assert ends[1] == pytest.approx(30, rel=0.02)
+    return {line.get_color(): line.get_xdata()[-1] for line in axes.lines if line.get_linewidth() > 1}
 
 
 def test_figure5_has_the_steps_at_the_right():

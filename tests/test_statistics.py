@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from experiments.statistics import FEWEST, LEVEL, band, estimate, iqm, on_grid, spread
+from experiments.statistics import FEWEST, band, estimate, iqm, on_grid, spread
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(strata):
         scores = [rng.normal(size=runs) if trial % 2 else rng.laplace(size=runs) for runs in strata]
         one = estimate(scores, seed=trial)
         covered.append(one.low <= 0 <= one.high)
-    assert LEVEL - 0.05 < np.mean(covered) < LEVEL + 0.03
+    assert 0.91 < np.mean(covered) < 0.97
 
 
 def test_an_interval_is_quick():

@@ -71,7 +71,7 @@ def test_what_the_tuner_gained():
     cell["trials"] = [
         {"seconds": 20, "agents": 1, "predictors": 1, "trainers": 1, "tps": 10.0, "pps": 400.0, "decision": "start"},
         {"seconds": 40, "agents": 8, "predictors": 1, "trainers": 2, "tps": 24.0, "pps": 990.0, "decision": "accepted"},
-        {"seconds": 60, "agents": 9, "predictors": 1, "trainers": 2, "tps": 99.0, "pps": 1.0, "decision": "failed"},
+        {"seconds": 60, "agents": 8, "predictors": 1, "trainers": 2, "tps": 99.0, "pps": 1.0, "decision": "failed"},
         {"seconds": 80, "agents": 8, "predictors": 1, "trainers": 2, "tps": 26.0, "pps": 1010.0, "decision": "kept"},
     ]
     cell["figures"].update(agents=8, predictors=1, trainers=2)
