@@ -174,9 +174,10 @@ def triple(values_of: dict[str, Any]) -> str:
 def name_of(cell: Cell, axes: Sequence[str]) -> str:
     """What distinguishes a cell, in words that fit into a legend: the values on these axes, the game first.
 
-    Of NA, NP and NT all are named where one is.
+    Of NA, NP and NT all are named where one is. Where nothing distinguishes it, all its settings are named.
     """
     settings = cell["settings"]
+    axes = axes or list(settings)
     chosen = {axis: settings[axis] for axis in ("game", *axes) if axis in axes and settings.get(axis) is not None}
     parts = {axis: _in_words(axis, value) for axis, value in chosen.items()}
     if any(axis in chosen for axis in THREADS):

@@ -86,7 +86,7 @@ def _draw_all_settings(axes: Axes, fixed: dict[tuple[Any, ...], list[Cell]]) -> 
         counts = sorted(by_agents)
         figures = [spread(by_agents[count]) for count in counts]
         # Moved a little, so that the spreads of lines that meet can be told apart.
-        moved = [count * 1.015 ** (place - len(threads) / 2) for count in counts]
+        moved = [count * 1.015 ** (place - (len(threads) - 1) / 2) for count in counts]
         middle = [one["median"] for one in figures]
         axes.errorbar(moved, middle, whiskers(figures), **styles[pair], markersize=4, linewidth=1.3, elinewidth=0.8)
     axes.set_xscale("log", base=2)
@@ -138,7 +138,7 @@ def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list
     width = 0.8 / TOP
     for column, top in enumerate(tops.values()):
         for rank, (setting, _) in enumerate(top):
-            place = column + (rank - (TOP - 1) / 2) * width
+            place = column + (rank - (len(top) - 1) / 2) * width
             bars(axes, [place], [figures.get(setting, [])], width * 0.94, color=SHADES[rank])
             axes.annotate(
                 f"{setting[1]}/{setting[2]}",

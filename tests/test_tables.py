@@ -76,14 +76,14 @@ def test_what_the_tuner_gained():
     ]
     cell["figures"].update(agents=8, predictors=1, trainers=2)
     (table,) = tables(results)
-    assert table.rows == [["all, seed 0", "4", "1/1/1", "8/1/2", "10.0", "25.0", "+150 %", "1,000"]]
+    assert table.rows == [["Pong, tuner anneal, seed 0", "4", "1/1/1", "8/1/2", "10.0", "25.0", "+150 %", "1,000"]]
 
 
 def test_scores_say_what_their_brackets_mean():
     def scored(scores):
         cells = [made_cell({"game": "Pong", "min_batch": 20}, seed, score=score) for seed, score in enumerate(scores)]
         (table,) = tables(made_results("figure7", cells))
-        return column(table, "score at the end")["all"], table.note
+        return column(table, "score at the end")["Pong, batch ≥ 20"], table.note
 
     assert scored([5.0])[0] == "5.00"
     assert "one run" in scored([5.0])[1]
