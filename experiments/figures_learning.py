@@ -64,6 +64,7 @@ def draw_curves(results: Results) -> SubFigure:
             say_nothing(axes, "no game has ended yet")
         elif results["name"] == "figure5":
             _write_steps(axes, labels)
+        axes.set_xlim(left=0)
         if place + across >= len(games):
             axes.set_xlabel(f"{unit_name} of training")
             axes.tick_params(labelbottom=True)
@@ -164,7 +165,7 @@ def _meaning(found: list[Estimate]) -> str:
     """What dots and lines are, as far as there are any."""
     ends = [one for one in found if one.low is not None]
     if not ends:
-        return "one run" if found else "no score yet"
+        return "one run" if found else "no score that can be normalised"
     words = dict.fromkeys("95 % interval" if one.is_interval else "lowest to highest run" for one in ends)
     return f"interquartile mean; line: {', or '.join(words)}"
 

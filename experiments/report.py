@@ -59,7 +59,10 @@ def _circumstances(results: Results) -> str:
     """Machine, time and code of a run, in one sentence each."""
     hardware = results["hardware"]
     device = f", {hardware['device']}" if hardware.get("device") else ""
-    cells = f"{len(results['cells'])} runs" + (f", {results['unfinished']} to go" if results.get("unfinished") else "")
+    count = len(results["cells"])
+    cells = f"{count} run{'' if count == 1 else 's'}" + (
+        f", {results['unfinished']} to go" if results.get("unfinished") else ""
+    )
     seeds = f"seed{'s' if len(results['seeds']) > 1 else ''} {', '.join(map(str, results['seeds']))}"
     return (
         f"{hardware['cores']} cores of {hardware['cpu']}{device}, {hardware['memory_bytes'] / 2**30:.0f} GB, "

@@ -270,12 +270,12 @@ def _table3(results: Results) -> list[Table]:
     if len(strata) > 1:
         found.append(estimate(strata))
         scaled.append(["all games", estimate_text(found[-1]), NONE, NONE])
-    headers = ["game", "score", "games played", "runs", "random", "human", "A3C (paper)", "GA3C (paper)"]
+    headers = ["game", "score", "games played", "runs", "random", "human", "A3C", "GA3C"]
     scale = "0 is a random player, 1 a human (constants of the DQN paper, for the scores of the paper as well)."
-    return [
-        Table("Scores beside those of the paper's table 3", headers, raw, estimate_note(found)),
-        Table("Human-normalised", ["game", "score", "A3C (paper)", "GA3C (paper)"], scaled, scale),
-    ]
+    made = [Table("Scores; random, human, A3C and GA3C are those of the paper", headers, raw, estimate_note(found))]
+    if strata:
+        made.append(Table("Human-normalised", ["game", "score", "A3C (paper)", "GA3C (paper)"], scaled, scale))
+    return made
 
 
 def _plain(value: float | None) -> str:
