@@ -86,7 +86,7 @@ def _draw_all_settings(axes: Axes, fixed: dict[tuple[Any, ...], list[Cell]]) -> 
         counts = sorted(by_agents)
         figures = [spread(by_agents[count]) for count in counts]
         # Moved a little, so that the spreads of lines that meet can be told apart.
-        moved = [count * 1.015 ** (place - (len(threads) - 1) / 2) for count in counts]
+        moved = [count * 1.12 ** ((place - (len(threads) - 1) / 2) / len(threads)) for count in counts]
         middle = [one["median"] for one in figures]
         axes.errorbar(moved, middle, whiskers(figures), **styles[pair], markersize=4, linewidth=1.3, elinewidth=0.8)
     axes.set_xscale("log", base=2)
@@ -121,7 +121,7 @@ def _explain_settings(figure: SubFigure, cells: list[Cell]) -> None:
         chosen = ", ".join(dict.fromkeys(triple(cell["figures"]) for cell in tuned))
         lines.append(Line2D([], [], label=f"tuner's choice: {chosen}", **CHOICE))
         ranks.append(Line2D([], [], color=MARKED, linestyle="--", linewidth=1, label="tuner's choice"))
-    legend(figure, handles=lines, loc="outside lower left", ncols=4)
+    legend(figure, handles=lines, loc="outside lower left", ncols=max(4, len({pair[0] for pair in pairs})))
     legend(figure, handles=ranks, loc="outside lower right", ncols=2)
 
 
