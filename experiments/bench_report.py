@@ -17,9 +17,7 @@ OURS, CEILING, PEER, LIGHT = "#1f6fb4", "#c4541a", "#6b6b6b", "#9cc3e4"
 
 def show(result: dict[str, Any]) -> None:
     """Everything on stdout, the answer last: that is what remains on the screen."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=FILE_WIDTH)
+    console = wide_console()
     for table in (_stage_table(result), _network_table(result), _speed_table(result), _wait_table(result)):
         console.print(table)
     if result["growth"]:
@@ -30,6 +28,11 @@ def show(result: dict[str, Any]) -> None:
         console.print(f"{name} could not be measured: {error}", markup=False)
     for line in answer(result):
         console.print(line, markup=False)
+
+
+def wide_console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
 
 
 def answer(result: dict[str, Any]) -> list[str]:
@@ -57,7 +60,7 @@ def answer(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _table(title: str, first: str, *columns: str) -> Table:
+def empty_table(title: str, first: str, *columns: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE, pad_edge=False, caption_justify="left"
     )
@@ -79,7 +82,7 @@ def _stage_table(result: dict[str, Any]) -> Table:
     """Environments and messages by their count."""
     stages = result["stages"]
     counts = sorted({int(name.split()[-1]) for name in stages if name.startswith("step ")})
-    table = _table("Stages on one thread, ms", "", *(f"K = {count}" for count in counts))
+    table = empty_table("Stages on one thread, ms", "", *(f"K = {count}" for count in counts))
     names = {"step": "environment step", "code request": "encode, decode", "wire": "ZeroMQ, there and back"}
     for stage, name in names.items():
         table.add_row(name, *(_milliseconds(stages.get(f"{stage} {count}")) for count in counts))
@@ -99,14 +102,14 @@ def _network_table(result: dict[str, Any]) -> Table:
             by_network.setdefault(middle[0], {})[kind, int(count)] = cost
     columns = sorted({column for costs in by_network.values() for column in costs}, key=lambda one: (one[0], one[1]))
     titles = (f"{kind} {count}" for kind, count in columns)
-    table = _table("Networks on one thread by samples, ms (gradient: forward and backward alone)", "", *titles)
+    table = empty_table("Networks on one thread by samples, ms (gradient: forward and backward alone)", "", *titles)
     for network, costs in by_network.items():
         table.add_row(network, *(_milliseconds(costs.get(column)) for column in columns))
     return table
 
 
 def _speed_table(result: dict[str, Any]) -> Table:
-    table = _table("Speed", "NAxK/NP/NT", "PPS", "low–high", "of ceiling", "trained/s", "TPS", "lag", "limit")
+    table = empty_table("Speed", "NAxK/NP/NT", "PPS", "low–high", "of ceiling", "trained/s", "TPS", "lag", "limit")
     for envs, pps in result["ceilings"].items():
         share = f"{pps['median'] / result['ceiling_pps']:.2f}"
         table.add_row(f"ceiling, {envs} each", f"{pps['median']:,.0f}", _between(pps), share)
@@ -127,7 +130,7 @@ def _speed_table(result: dict[str, Any]) -> Table:
 
 def _wait_table(result: dict[str, Any]) -> Table:
     columns = ("p50 ms", "p99 ms", "compute", "batch", "RSS MB", "PSS MB")
-    table = _table("A prediction, and memory of server and agents", "NAxK/NP/NT", *columns)
+    table = empty_table("A prediction, and memory of server and agents", "NAxK/NP/NT", *columns)
     for row in result["settings"]:
         table.add_row(row["setting"], *_wait_cells(row))
     for envs, overhead in result["overheads"].items():
@@ -149,7 +152,7 @@ def _wait_cells(row: dict[str, Any]) -> list[str]:
 
 def _growth_table(growth: dict[str, Any]) -> Table:
     columns = ("PPS", "low–high", "p50 ms", "p99 ms", "compute", "batch", "RSS MB", "PSS MB")
-    table = _table("Growth", "", *columns)
+    table = empty_table("Growth", "", *columns)
     named = {f"{count} agents, K = 1": row for count, row in growth["agents"].items()} | growth["networks"]
     for name, row in named.items():
         table.add_row(name, f"{row['pps']['median']:,.0f}", _between(row["pps"]), *_wait_cells(row))
@@ -157,7 +160,7 @@ def _growth_table(growth: dict[str, Any]) -> Table:
 
 
 def _peer_table(result: dict[str, Any]) -> Table:
-    table = _table("Peers", "", "steps/s", "low–high", "ours / theirs")
+    table = empty_table("Peers", "", "steps/s", "low–high", "ours / theirs")
     for name, peer in result["peers"].items():
         if "error" in peer:
             table.add_row(name, "–", "", peer["error"])

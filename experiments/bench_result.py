@@ -9,7 +9,6 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from experiments.ceiling import Rates
 from experiments.served import Figures, Overhead, Overheads, Setting, balanced
 from experiments.sizes import RATIO_BATCH
+from experiments.statistics import spread
 from ga3c.config import available_cores
 
 
@@ -34,12 +34,6 @@ class Measured:
     grown_agents: dict[int, list[Figures]] = field(default_factory=dict)
     grown_networks: dict[str, list[Figures]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)  # of settings and peers that could not be measured
-
-
-def spread(values: Iterable[float]) -> dict[str, Any]:
-    """Median, least and most of the repeats."""
-    repeats = list(values)
-    return {"median": statistics.median(repeats), "low": min(repeats), "high": max(repeats), "repeats": repeats}
 
 
 def summarise(measured: Measured, network: str) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from waiting import wait_until
 
 from experiments import bench, peers
 from experiments.bench_report import answer, draw, show
-from experiments.bench_result import Measured, spread, summarise
+from experiments.bench_result import Measured, summarise
 from experiments.ceiling import Ceiling, Rates
 from experiments.processes import Process, ProcessFailed, end_all, family, memory
 from experiments.progress import Part
 from experiments.served import Figures, Overhead, Overheads, Probe, Served, Setting, balanced
+from experiments.statistics import spread
 from ga3c.__main__ import main as command
 from ga3c.config import Config, available_cores
 from ga3c.options import BenchOptions

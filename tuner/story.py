@@ -150,7 +150,11 @@ def names_of(paths: list[Path]) -> list[str]:
 
 def time_unit(stories: Sequence[Story]) -> tuple[float, str]:
     """Seconds of the unit in which a time axis is best read, and its name."""
-    longest = max((trial.seconds for story in stories for trial in story.trials), default=0.0)
+    return unit_of(max((trial.seconds for story in stories for trial in story.trials), default=0.0))
+
+
+def unit_of(longest: float) -> tuple[float, str]:
+    """The same for a time axis that ends after so many seconds."""
     if longest < 180:
         return 1.0, "seconds"
     return (60.0, "minutes") if longest < 36_000 else (3600.0, "hours")

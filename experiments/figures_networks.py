@@ -1,0 +1,110 @@
+"""The picture of table 2: GA3C beside A3C for each network."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from experiments.canvas import OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
+from experiments.cell_groups import Pair, Results, pairs, published, published_ratios, values
+from experiments.statistics import spread
+from tuner.plots import INK
+from tuner.story import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import SubFigure
+
+ASIDE = 0.2  # of the space of a network: how far the bars of the two algorithms are from its middle
+BARS: dict[str, dict[str, Any]] = {
+    "GA3C": {"color": OURS},
+    "A3C": {"color": OTHER, "hatch": "//", "edgecolor": "white"},
+}
+DIAMONDS: dict[str, Any] = {"color": PAPER, "marker": "D", "markersize": 6, "markeredgecolor": "white", "zorder": 4}
+
+
+def draw_networks(results: Results) -> SubFigure:
+    """Table 2: PPS of both algorithms for each network, their ratio, and how busy the machine was."""
+    found = pairs(results)
+    figure = new_figure(results, 8)
+    (speed, ratio), (cpu, device) = figure.subplots(2, 2, height_ratios=(1.5, 1))
+    _draw_bars(speed, found, "pps")
+    speed.set_yscale("log")
+    speed.yaxis.set_major_formatter("{x:,g}")
+    _write_speeds(speed, found)
+    speed.set_ylabel("PPS (steps / s)")
+    tidy(speed, "steps per second; above: GA3C / A3C")
+    legend(speed, loc="upper right", ncols=2)
+    _draw_ratios(ratio, found, results)
+    _draw_busy(cpu, found, "cpu", "CPU: share of all cores that worked", results)
+    _draw_busy(device, found, "device", "device: share of the time that it worked", results)
+    return figure
+
+
+def _draw_bars(axes: Axes, found: list[Pair], name: str) -> None:
+    for shift, (label, style) in zip((-ASIDE, ASIDE), BARS.items(), strict=True):
+        runs = [values(pair.ours if label == "GA3C" else pair.theirs, name) for pair in found]
+        bars(axes, [place + shift for place in range(len(found))], runs, 1.9 * ASIDE, label=label, **style)
+    axes.set_xticks(range(len(found)), [pair.name for pair in found])
+    axes.set_xlim(-0.5, len(found) - 0.5)
+
+
+def _write_speeds(axes: Axes, found: list[Pair]) -> None:
+    """The medians on their bars, and the ratio above both."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * 3)
+    for place, pair in enumerate(found):
+        speeds = [values(pair.ours, "pps"), values(pair.theirs, "pps")]
+        for shift, runs in zip((-ASIDE, ASIDE), speeds, strict=True):
+            if runs:
+                _write_above(axes, place + shift, max(runs), 4, number(median(runs)), 8)
+        if ratios := pair.ratios():
+            _write_above(axes, place, max(speeds[0] + speeds[1]), 17, f"{median(ratios):.1f}×", 10)
+
+
+def _write_above(axes: Axes, place: float, top: float, points: float, words: str, size: float) -> None:
+    axes.annotate(words, (place, top), (0, points), textcoords="offset points", ha="center", fontsize=size)
+
+
+def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:
+    """By network, beside the paper's: on a device that is faster than the CPU the ratio grows with the network."""
+    tidy(axes, "GA3C / A3C: median, lowest to highest pair of runs")
+    here = [(place, spread(ratios)) for place, pair in enumerate(found) if (ratios := pair.ratios())]
+    paper = {
+        system: [(place, column[pair.network]) for place, pair in enumerate(found) if pair.network in column]
+        for system, column in published_ratios(results).items()
+    }
+    if not here and not any(paper.values()):
+        say_nothing(axes, "no pair of runs")
+        return
+    if here:
+        figures = [one for _, one in here]
+        medians = [one["median"] for one in figures]
+        places = [place for place, _ in here]
+        axes.errorbar(places, medians, whiskers(figures), fmt="o-", color=OURS, capsize=3, label="here")
+    for (system, known), marker in zip(paper.items(), "D^v", strict=False):
+        if known:
+            line = "--" if len(known) == len(found) else ""  # none through networks of which it says nothing
+            style = {**DIAMONDS, "marker": marker, "linestyle": line, "linewidth": 1}
+            axes.plot(*zip(*known, strict=True), label=f"the paper, {system}", **style)
+    axes.axhline(1, color=INK, linewidth=0.8)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}×")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}×" if f"{value:e}"[0] in "25" else "")
+    axes.set_xticks(range(len(found)), [pair.name for pair in found])
+    axes.set_xlim(-0.5, len(found) - 0.5)
+    legend(axes, loc="upper left")
+
+
+def _draw_busy(axes: Axes, found: list[Pair], name: str, title: str, results: Results) -> None:
+    measured = any(values(pair.ours + pair.theirs, name) for pair in found)
+    tidy(axes, title if measured else f"{title}: not measured here")
+    _draw_bars(axes, found, name)
+    system, column = next(iter(published(results, f"ga3c_{name}").items()), ("", {}))
+    marked = [(at - ASIDE, column[pair.network]) for at, pair in enumerate(found) if pair.network in column]
+    if marked:
+        axes.plot(*zip(*marked, strict=True), linestyle="", label=f"GA3C in the paper, {system}", **DIAMONDS)
+    axes.set_ylim(0, 1.25)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
+    if measured or marked:
+        legend(axes, loc="upper right", ncols=3)
