@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import signal
 import socket
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +77,16 @@ def run_a3c_agent(
 ) -> None:
     """The body of an agent process: play and train until the server says STOP or is gone."""
     set_up_process(log_queue, niceness=0)  # there is nobody to give way to: agents do all the work
+    leave = threading.Event()
+    # Not in the middle of an update, where nobody could tell what became of its steps.
+    signal.signal(signal.SIGTERM, lambda number, frame: leave.set())
     stats = Stats()
     reporter = Reporter(connection, stats)
     try:
         agent = LoneAgent(task, stats)
         try:
             agent.begin()
-            while not (reporter.due and reporter.told_to_leave()):
+            while not leave.is_set() and not (reporter.due and reporter.told_to_leave()):
                 agent.play()
         finally:
             agent.stop()
