@@ -45,7 +45,7 @@ class LoneAgent:
         self.model = SharedModel(config, spec, numbers, ProcessLock(task.lock))
         learner = Learner(config, spec, stats, self.model, steps=lambda: int(numbers.steps))
         self._trainer = learner.trainer()
-        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self._train, stats)
+        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self, stats)
         self._config = config
         self._number = task.agent
         self._players: list[Player] = []
@@ -66,7 +66,8 @@ class LoneAgent:
         for player in self._players:
             player.close()
 
-    def _train(self, experiences: list[Experience]) -> None:
+    def train(self, experiences: list[Experience]) -> None:
+        """What its rounds call."""
         self._trainer.train(experiences)
         # Also where they were too old or not finite: by the same weights, the next ones would be so too.
         self.model.catch_up()

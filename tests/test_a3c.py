@@ -92,7 +92,7 @@ def test_one_agent_makes_the_updates_of_one_thread_with_the_other_model(tmp_path
     alone = Alone(tmp_path, **settings)
     stats = Stats()
     learner = Learner(alone.config.replace(algo="ga3c"), spec_of("CartPole-v1"), stats)
-    rounds = Rounds(alone.config, spec_of("CartPole-v1"), learner.predictor(0), learner.trainer().train, stats)
+    rounds = Rounds(alone.config, spec_of("CartPole-v1"), learner.predictor(0), learner.trainer(), stats)
     stats.ledger.open(4, alone.config.envs_per_agent)
     for player, messages in begin_players(alone.config, 0, 4):
         rounds.join(player, messages)
