@@ -87,8 +87,12 @@ def run_a3c_agent(
         agent = LoneAgent(task, stats)
         try:
             agent.begin()
-            while not leave.is_set() and not (reporter.due and reporter.told_to_leave()):
+            while not leave.is_set():
                 agent.play()
+                if reporter.due:
+                    reporter.report()
+                    if reporter.told_to_leave():
+                        break
         finally:
             agent.stop()
             reporter.report()
