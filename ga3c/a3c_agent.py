@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import signal
 import socket
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +45,7 @@ class LoneAgent:
         self.model = SharedModel(config, spec, numbers, ProcessLock(task.lock))
         learner = Learner(config, spec, stats, self.model, steps=lambda: int(numbers.steps))
         self._trainer = learner.trainer()
-        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self._train, stats)
+        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self, stats)
         self._config = config
         self._number = task.agent
         self._players: list[Player] = []
@@ -64,7 +66,8 @@ class LoneAgent:
         for player in self._players:
             player.close()
 
-    def _train(self, experiences: list[Experience]) -> None:
+    def train(self, experiences: list[Experience]) -> None:
+        """What its rounds call."""
         self._trainer.train(experiences)
         # Also where they were too old or not finite: by the same weights, the next ones would be so too.
         self.model.catch_up()
@@ -75,14 +78,21 @@ def run_a3c_agent(
 ) -> None:
     """The body of an agent process: play and train until the server says STOP or is gone."""
     set_up_process(log_queue, niceness=0)  # there is nobody to give way to: agents do all the work
+    leave = threading.Event()
+    # Not in the middle of an update, where nobody could tell what became of its steps.
+    signal.signal(signal.SIGTERM, lambda number, frame: leave.set())
     stats = Stats()
     reporter = Reporter(connection, stats)
     try:
         agent = LoneAgent(task, stats)
         try:
             agent.begin()
-            while not (reporter.due and reporter.told_to_leave()):
+            while not leave.is_set():
                 agent.play()
+                if reporter.due:
+                    reporter.report()
+                    if reporter.told_to_leave():
+                        break
         finally:
             agent.stop()
             reporter.report()

@@ -56,8 +56,6 @@ class Reporter:
         self._send(failure=reason[:MAX_TEXT], for_all=for_all)
 
     def told_to_leave(self) -> bool:
-        """Report, and look whether the server wants this agent to end."""
-        self.report()
         try:
             self._connection.recv(1, socket.MSG_DONTWAIT)
         except BlockingIOError:

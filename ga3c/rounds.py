@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from ga3c import wire
 from ga3c.agent import Player
@@ -16,23 +17,20 @@ from ga3c.stats import Stats
 from ga3c.wire import Kind, Parts, Request
 
 
+class Trains(Protocol):
+    def train(self, experiences: list[Experience]) -> None: ...
+
+
 class Rounds:
     """In a round all players act once, then all full batches are trained."""
 
-    def __init__(
-        self,
-        config: Config,
-        spec: EnvSpec,
-        predictor: Predictor,
-        train: Callable[[list[Experience]], None],
-        stats: Stats,
-    ) -> None:
+    def __init__(self, config: Config, spec: EnvSpec, predictor: Predictor, trainer: Trains, stats: Stats) -> None:
         self.experiences: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch or 1)
         self.unfinished = False  # a round is under way, or failed
         self._spec = spec
         self._corrected = config.corrected
         self._predictor = predictor
-        self._train = train
+        self._trainer = trainer
         self._stats = stats
         self._players: list[Player] = []
         self._requests: list[Request] = []
@@ -53,7 +51,7 @@ class Rounds:
             self._receive(player.play(wire.decode_reply(wire.read_header(head), head)))
         started = time.perf_counter()
         while (batch := self.experiences.take()) is not None:
-            self._train(batch)
+            self._trainer.train(batch)
         self._stats.add(trainer_busy=time.perf_counter() - started)
         self.unfinished = False
 

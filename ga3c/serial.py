@@ -41,7 +41,7 @@ class SerialServer:
         self._config = config
         self._spec = spec
         self._stats = stats
-        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), learner.trainer().train, stats)
+        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), learner.trainer(), stats)
         self._saved = saved
         self._first_agent: int = saved["first_agent"] if saved else stats.totals.agents_started
         self._agents = range(self._first_agent, self._first_agent + self.setting["agents"])

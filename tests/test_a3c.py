@@ -92,7 +92,7 @@ def test_one_agent_makes_the_updates_of_one_thread_with_the_other_model(tmp_path
     alone = Alone(tmp_path, **settings)
     stats = Stats()
     learner = Learner(alone.config.replace(algo="ga3c"), spec_of("CartPole-v1"), stats)
-    rounds = Rounds(alone.config, spec_of("CartPole-v1"), learner.predictor(0), learner.trainer().train, stats)
+    rounds = Rounds(alone.config, spec_of("CartPole-v1"), learner.predictor(0), learner.trainer(), stats)
     stats.ledger.open(4, alone.config.envs_per_agent)
     for player, messages in begin_players(alone.config, 0, 4):
         rounds.join(player, messages)
@@ -158,15 +158,18 @@ def test_agents_train_together_and_all_that_they_do_is_counted(start):
     assert totals.bad_updates == totals.bad_messages == 0
 
 
-def test_a_killed_agent_is_replaced_and_its_updates_stay(start):
-    serving = start(**{**CARTPOLE, "stall_seconds": 60.0})
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGKILL, "was killed by signal 9"), (signal.SIGTERM, "ended with code 0")]
+)
+def test_a_killed_agent_is_replaced_and_its_updates_stay(start, number, end):
+    serving = start(**{**CARTPOLE, "hidden": 256})  # so that an update takes most of its time
     serving.wait_until(lambda: serving.stats.totals.updates > 50, 120)
     (first,) = serving.processes()
-    os.kill(serving.processes()[first].pid, signal.SIGKILL)
+    os.kill(serving.processes()[first].pid, number)
     updates = serving.server.model.updates
     serving.wait_until(lambda: serving.processes().keys() - {first}, 60)
     serving.wait_until(lambda: serving.server.agents_playing and serving.server.model.updates > updates + 20, 120)
-    assert f"agent {first} was killed by signal 9 and is replaced" in serving.log_path.read_text()
+    assert f"agent {first} {end} and is replaced" in serving.log_path.read_text()
     serving.server.stop()
     assert_all_counted(serving.stats.totals)
     assert serving.stats.totals.updates == serving.server.model.updates
