@@ -96,15 +96,14 @@ class Session:
             self.failed[part.name] = record["error"]
         progress.finish(part, _describe(record))
 
-    def keep(self) -> int:
-        """Write what there is of the experiments that were stopped; returns how many cells are left."""
+    def keep(self) -> str:
+        """Write what there is of the experiments that were stopped; returns how many cells are left, in words."""
         for experiment in self._experiments[len(self.found) :]:
             found = experiment.results()
             if found["cells"]:
                 outcome.write(found, experiment.directory)
-        cells = [(experiment, cell) for experiment in self._experiments for cell in experiment.cells]
-        left = {experiment.cells_directory / cell.id for experiment, cell in cells if not experiment.done(cell)}
-        return len(left)
+        done = {each.cells_directory / cell.id: each.done(cell) for each in self._experiments for cell in each.cells}
+        return f"{list(done.values()).count(False)} of {len(done)} cells"
 
 
 def main(words: list[str]) -> int:
@@ -122,8 +121,7 @@ def main(words: list[str]) -> int:
     try:
         session.run()
     except KeyboardInterrupt:
-        left = session.keep()
-        print(f"stopped with {left} cells to go: the same command goes on with them", file=sys.stderr)
+        print(f"stopped with {session.keep()} to go: the same command goes on with them", file=sys.stderr)
     for found in session.found:
         print(f"\n{found['title']}\n{outcome.table(found)}")
     for experiment in experiments[: len(session.found)]:
