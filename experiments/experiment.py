@@ -122,10 +122,9 @@ def main(words: list[str]) -> int:
         session.run()
     except KeyboardInterrupt:
         print(f"stopped with {session.keep()} to go: the same command goes on with them", file=sys.stderr)
-    for found in session.found:
-        print(f"\n{found['title']}\n{outcome.table(found)}")
-    for experiment in experiments[: len(session.found)]:
-        print(f"results in {experiment.directory}")
+    for experiment, found in zip(experiments, session.found, strict=False):
+        outcome.show(found)
+        print(f"results of {experiment.grid.name} in {experiment.directory}\n")
     for cell, reason in session.failed.items():
         print(f"FAILED: {cell}: {reason}", file=sys.stderr)
     if session.failed:

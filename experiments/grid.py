@@ -3,6 +3,7 @@
 A cell is one training run. Cells come repeat by repeat (seed by seed), and within a repeat all settings in turn, so
 that the drift of a shared machine hits all settings alike. ``axes`` are multiplied, the last one changing fastest;
 ``cases`` are settings that belong together and change fastest of all; ``also`` are single cells beside that product.
+``given`` has settings that go with a value of another one, and that cells are not told apart by.
 A budget adds to the settings, and replaces what else it names. How long a cell runs is a setting as any other
 (MAX_SECONDS, MAX_STEPS), and a number may be given by the cores of the machine ("8 per core").
 """
@@ -56,6 +57,7 @@ class Plan:
     axes: dict[str, list[Any]] = field(default_factory=dict)
     cases: list[Settings] = field(default_factory=list)
     also: list[Settings] = field(default_factory=list)
+    given: dict[str, dict[str, Settings]] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [0])
     warm_up: float = 0.0  # seconds from the start of each run that its figures leave out
     evaluate: int = 0  # whole games that are played with each trained cell
@@ -72,9 +74,16 @@ class Plan:
         if self.axes or self.cases or not self.also:
             for values in itertools.product(*self.axes.values()):
                 for case in self.cases or [{}]:
-                    yield {**self.settings, **dict(zip(self.axes, values, strict=True)), **case}
+                    yield self._completed({**dict(zip(self.axes, values, strict=True)), **case})
         for single in self.also:
-            yield {**self.settings, **single}
+            yield self._completed(single)
+
+    def _completed(self, varied: Settings) -> Settings:
+        """With the settings that all cells have, and those that go with what is varied here."""
+        whole = {**self.settings, **varied}
+        for key, by_value in self.given.items():
+            whole = {**whole, **by_value.get(str(whole.get(key)), {}), **varied}
+        return whole
 
     def cell_seconds(self, settings: Settings) -> float:
         """How long such a cell takes, as far as that is known before."""

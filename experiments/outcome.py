@@ -1,4 +1,4 @@
-"""What an experiment leaves: ``results.json``, ``cells.csv``, ``curves.csv``, a picture, and a table to read at once.
+"""What an experiment leaves: ``results.json``, ``cells.csv``, ``curves.csv``, a picture, and tables on the terminal.
 
 ``results.json`` is what pictures and pages are made from, so its keys are an interface.
 """
@@ -19,16 +19,6 @@ from experiments.usage import device_name
 from ga3c.files import write_atomically, write_json
 
 CELL_KEYS = ("id", "settings", "seed", "figures", "curve", "trials", "evaluation", "error", "date", "commit")
-SHOWN = (
-    "pps",
-    "tps",
-    "training_queue",
-    "prediction_batch",
-    "training_batch",
-    "lag_mean",
-    "cpu",
-    "score",
-)  # in the table
 
 
 def results(
@@ -64,35 +54,14 @@ def write(found: dict[str, Any], directory: Path) -> None:
         write_atomically(directory / "curves.csv", _csv(["cell", "seconds", "steps", "score"], points))
 
 
-def draw(found: dict[str, Any], directory: Path) -> Path:
+def draw(found: dict[str, Any], directory: Path) -> None:
     """The picture of the results; drawing is loaded only now, since it takes a second."""
-    path = directory / f"{found['name']}.png"
-    importlib.import_module("experiments.figures").draw(found, path)
-    return path
+    importlib.import_module("experiments.figures").draw(found, directory / f"{found['name']}.png")
 
 
-def table(found: dict[str, Any]) -> str:
-    """A line per cell: what is varied, and the figures that matter most."""
-    varied = [name for name, values in found["axes"].items() if len(values) > 1] or list(found["axes"])
-    evaluated = any(cell["evaluation"] for cell in found["cells"])
-    heads = [*varied, "seed", *SHOWN, *(["evaluation"] if evaluated else []), "NA/NP/NT", "limit"]
-    lines = [[head.replace("_", " ") for head in heads]]
-    for cell in found["cells"]:
-        figures = cell["figures"]
-        line = [*(_shown(cell["settings"][name]) for name in varied), str(cell["seed"])]
-        if cell["error"]:
-            lines.append([*line, f"failed: {cell['error']}"])
-            continue
-        line += [_shown(figures[name]) for name in SHOWN]
-        if evaluated:
-            line.append(_shown(cell["evaluation"] and cell["evaluation"]["mean"]))
-        numbers = "/".join(str(figures[name]) for name in ("agents", "predictors", "trainers"))
-        lines.append([*line, numbers, figures["limit"]])
-    whole = [line for line in lines if len(line) == len(heads)]
-    widths = [max(len(line[place]) for line in whole) for place in range(len(heads))]
-    return "\n".join(
-        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=False)).rstrip() for line in lines
-    )
+def show(found: dict[str, Any]) -> None:
+    """Its tables, on the terminal."""
+    importlib.import_module("experiments.tables").show(found)
 
 
 def _axes(cells: Iterable[Cell]) -> dict[str, list[Any]]:
@@ -131,15 +100,3 @@ def _csv(heads: list[str], rows: Iterable[list[Any]]) -> bytes:
     writer.writerow(heads)
     writer.writerows(rows)
     return text.getvalue().encode()
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "–"
-    return (
-        f"{value:,.3g}"
-        if isinstance(value, float) and abs(value) < 1000
-        else f"{value:,.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )

@@ -61,6 +61,15 @@ def test_a_cell_has_the_words_of_all_that_it_was_given(read):
     assert last.expected == 30 + grid.START_SECONDS
 
 
+def test_settings_that_go_with_another_are_not_what_cells_are_told_apart_by(read):
+    given = 'given = { NETWORK = { "large-4" = { AGENTS = 5, MIN_BATCH = 20 } } }\n'
+    cells = read(GRID.replace("seeds = [0, 1]\n", given)).cells("toy")
+    found = [(Config.from_words(cell.words).agents, Config.from_words(cell.words).min_batch) for cell in cells]
+    many, default = 3 * available_cores(), Config.min_batch
+    assert found == [(many, default), (None, default), (many, 20), (5, 20), (None, default)]  # a case's own word wins
+    assert "min_batch" not in cells[0].settings
+
+
 def test_a_budget_adds_settings_and_replaces_axes(read):
     cells = read().cells("laptop")
     assert [cell.settings for cell in cells] == [{"learning_rate": 7e-4}, {"learning_rate": 1e-4}]
