@@ -6,6 +6,7 @@ Cells that are done are never run again, so that the same command goes on where 
 from __future__ import annotations
 
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ class Session:
             if not experiment.done(cell)
         }
         self._expected = sum(cell.expected for cell in self._left.values())
-        self.failed: dict[str, str] = {}  # cell to reason
+        self.failed: dict[str, str] = {}  # cells and pictures, and why
         self.found: list[dict[str, Any]] = []  # results of the experiments that are complete
 
     def run(self) -> None:
@@ -83,10 +84,7 @@ class Session:
                 for cell in experiment.cells:
                     if self._left.pop(experiment.cells_directory / cell.id, None) is not None:
                         self._run(experiment, cell, progress)
-                found = experiment.results()
-                outcome.write(found, experiment.directory)
-                outcome.draw(found, experiment.directory)
-                self.found.append(found)
+                self._finish(experiment)
 
     def _run(self, experiment: Experiment, cell: Cell, progress: Progress) -> None:
         part = Part(f"{experiment.grid.name} {cell.id}", cell.expected, lambda: "")
@@ -95,6 +93,16 @@ class Session:
         if record["error"]:
             self.failed[part.name] = record["error"]
         progress.finish(part, _describe(record))
+
+    def _finish(self, experiment: Experiment) -> None:
+        found = experiment.results()
+        outcome.write(found, experiment.directory)
+        self.found.append(found)
+        try:
+            outcome.draw(found, experiment.directory)
+        except Exception as error:  # hours of runs may follow, and the picture can be drawn again
+            traceback.print_exc()
+            self.failed[f"picture of {experiment.grid.name}"] = f"{type(error).__name__}: {error}"
 
     def keep(self) -> str:
         """Write what there is of the experiments that were stopped; returns how many cells are left, in words."""
