@@ -64,6 +64,8 @@ def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
         found["trials"] = readings.trials(directory)
     except (CellFailed, readings.NothingMeasured, ConfigError) as error:
         found["error"] = str(error)
+    except Exception as error:  # whatever a file of the run holds: the other cells are worth more
+        found["error"] = f"{type(error).__name__}: {error}"
     machine = hardware()
     record = {
         "id": cell.id,
