@@ -139,6 +139,7 @@ class Process:
         self._link.close()
 
 
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before a fork, which must not load anything
 _running: list[Process] = []  # all that were started and not ended yet
 
 
@@ -170,9 +171,7 @@ def _run(body: Callable[..., None], link: Connection, directory: Path, arguments
     """The first thing that a process does: set itself up, then follow its orders."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides what Ctrl-C means
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    if sys.platform == "linux":
-        # Also where it is paused and can look at nothing.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)  # also where it is paused and can look at nothing
     tempfile.tempdir = str(directory)
     orders = Orders(link)
     try:
@@ -180,6 +179,12 @@ def _run(body: Callable[..., None], link: Connection, directory: Path, arguments
     except Exception as error:
         with contextlib.suppress(ConnectionError):
             orders.fail(f"{type(error).__name__}: {error}")
+
+
+def end_with_parent(number: int) -> None:
+    """The kernel sends this process that signal when the one that started it ends, however that is (on Linux)."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, number)
 
 
 @contextlib.contextmanager

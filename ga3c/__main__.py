@@ -17,6 +17,7 @@ from ga3c.options import (
     BenchOptions,
     CalibrateOptions,
     EvalOptions,
+    ExperimentOptions,
     KeysOptions,
     PlayOptions,
     ReplayOptions,
@@ -40,6 +41,8 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh simulate                       the tuner's strategies beside each other on simulated machines
   ./run.sh calibrate GRID=runs/…          the simulator of this machine beside a run with TUNER=sweep
   ./run.sh bench QUICK=1 OUT=bench.json   how much of what this machine can give is used, and where the rest goes
+  ./run.sh experiment                     the figures and tables of the paper, and how long each takes
+  ./run.sh experiment figure3             one of them, or all, on this machine; BUDGET=toy, laptop or paper
   ./run.sh soak MINUTES=60                a run whose agents are killed all the time: does anything grow or get lost?
   ./run.sh test                           format, lint, types and tests; LONG=1: also those that take minutes
   ./run.sh help                           this page
@@ -105,6 +108,12 @@ def bench(words: list[str]) -> int:
     return main(words)
 
 
+def experiment(words: list[str]) -> int:
+    from experiments.experiment import main
+
+    return main(words)
+
+
 def soak(words: list[str]) -> int:
     from experiments.soak import main
 
@@ -123,6 +132,7 @@ def show_help(words: list[str]) -> int:
         ("simulate", SimulateOptions),
         ("calibrate", CalibrateOptions),
         ("bench", BenchOptions),
+        ("experiment", ExperimentOptions),
         ("soak", SoakOptions),
     ):
         print(f"Settings of {title}:\n")
@@ -145,6 +155,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": simulate,
     "calibrate": calibrate,
     "bench": bench,
+    "experiment": experiment,
     "soak": soak,
     "help": show_help,
     "--help": show_help,

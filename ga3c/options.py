@@ -9,6 +9,8 @@ from ga3c.address import parse_address
 from ga3c.config import MIN_BATCH, NETWORKS, TUNERS, Config
 from ga3c.settings import ConfigError, check, setting
 
+BUDGETS = ("toy", "laptop", "paper")  # of an experiment
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyOptions:
@@ -161,6 +163,20 @@ class BenchOptions:
             raise ConfigError(f"OUT={self.out} is the name of the picture: name the JSON file, as bench.json")
         if self.out and Path(self.out).expanduser().is_dir():
             raise ConfigError(f"OUT={self.out} is a directory: name a file, as {self.out.rstrip('/')}/bench.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    budget: str = setting("laptop", "how much of it: toy shows only that it runs, paper takes days", choices=BUDGETS)
+    seeds: int | None = setting(
+        None, "how often all is run, with the seeds 0, 1, …; auto: as the experiment says", low=1
+    )
+    out: str = setting("runs/experiments", "folder for the results, in which <name>-<budget> is made")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.out or Path(self.out).expanduser().is_file():
+            raise ConfigError(f"OUT={self.out} is no folder: name one for the results")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class RunDirectory:
         self.path = Path(config.run or config.resume) if config.run or config.resume else _new_directory(config.game)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(self.path)
+            self._lock = lock_directory(self.path)
             with tempfile.TemporaryFile(dir=self.path):
                 pass  # so that what can never be written is refused before anything starts
             resumed = bool(config.resume) and Path(config.resume).resolve() == self.path.resolve()
@@ -140,7 +140,7 @@ def _not_writable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"the run directory {path} cannot be written: {error.strerror or error}")
 
 
-def _lock(path: Path) -> int | None:
+def lock_directory(path: Path) -> int | None:
     """Take the directory for this process alone; the kernel gives it back when the process ends, however that is."""
     try:
         import fcntl
