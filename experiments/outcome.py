@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import time
 from collections.abc import Iterable, Sequence
@@ -56,12 +55,16 @@ def write(found: dict[str, Any], directory: Path) -> None:
 
 def draw(found: dict[str, Any], directory: Path) -> None:
     """The picture of the results; drawing is loaded only now, since it takes a second."""
-    importlib.import_module("experiments.figures").draw(found, directory / f"{found['name']}.png")
+    from experiments import figures
+
+    figures.draw(found, directory / f"{found['name']}.png")
 
 
 def show(found: dict[str, Any]) -> None:
     """Its tables, on the terminal."""
-    importlib.import_module("experiments.tables").show(found)
+    from experiments import tables
+
+    tables.show(found)
 
 
 def _axes(cells: Iterable[Cell]) -> dict[str, list[Any]]:
