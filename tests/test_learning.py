@@ -10,18 +10,23 @@ from waiting import wait_until
 
 # Settings that suit small games; the README names those of CartPole.
 SMALL = ["ENVS_PER_AGENT=16", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"]
+A3C = ["ALGO=a3c", "ENVS_PER_AGENT=auto", "T_MAX=20", "MIN_BATCH=auto", "LEARNING_RATE=2e-3"]
 
 
 @pytest.mark.parametrize(
     ("words", "wanted", "seconds"),
-    [(["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128"], 195.0, 60), (["GAME=catch:Catch-v0", "AGENTS=3"], 0.8, 100)],
-    ids=["CartPole", "pixels"],
+    [
+        (["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128"], 195.0, 60),
+        (["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128", *A3C], 195.0, 240),
+        (["GAME=catch:Catch-v0", "AGENTS=3"], 0.8, 100),
+    ],
+    ids=["CartPole", "A3C", "pixels"],
 )
 def test_reaches_the_score_in_time(tmp_path, words, wanted, seconds):
     path = tmp_path / "run"
     shutil.copy(Path(__file__).with_name("catch.py"), tmp_path)
     process = start(
-        tmp_path, *words, *SMALL, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", f"MAX_SECONDS={seconds}"
+        tmp_path, *SMALL, *words, f"RUN={path}", "LOG_SECONDS=0.5", "TENSORBOARD=0", f"MAX_SECONDS={seconds}"
     )
     scores = []
 
