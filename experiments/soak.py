@@ -2,7 +2,7 @@
 
 The run is started as a user starts it, with a tuner that changes NA, NP and NT every window. Every few seconds one of
 its agents is killed, and what the run holds is noted: memory, threads, open files and processes. How these grow is
-fitted beside how they depend on the number of agents, which the tuner changes.
+fitted beside how they depend on the numbers of agents, predictors and trainers, which the tuner changes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from experiments.bench_result import hardware
 from experiments.processes import family, interruptible
 from experiments.progress import Part, Progress
+from experiments.usage import last_row
 from ga3c.files import write_json
 from ga3c.limits import resident_memory
 from ga3c.options import SoakOptions
@@ -49,6 +50,7 @@ class Sample:
 
     seconds: float
     agents: int  # processes
+    workers: int  # predictors and trainers, by the last row of the log
     server_memory: float  # bytes
     agent_memory: float  # of the largest agent
     threads: int  # of the server
@@ -82,6 +84,7 @@ class Victim:
             f"GAME={options.game}",
             f"ENVS_PER_AGENT={options.envs_per_agent}",
             f"SEED={options.seed}",
+            "LOG_SECONDS=1",  # each row tells how many predictors and trainers there are
             "TUNER=sweep",
             f"TUNER_WINDOW={options.window}",
             f"RUN={self.run}",
@@ -105,9 +108,11 @@ class Victim:
         children = self._children()
         agents = [pid for pid, (_, is_agent) in children.items() if is_agent]
         server = family(self._process.pid).get(self._process.pid, [])
+        row = last_row(self.run) or {}
         return Sample(
             seconds=time.monotonic() - self._started,
             agents=len(agents),
+            workers=row.get("predictors", 1) + row.get("trainers", 1),
             server_memory=resident_memory(self._process.pid),
             agent_memory=max(map(resident_memory, agents), default=0.0),
             threads=int(server[STAT_THREADS]) if server else 0,
@@ -156,11 +161,11 @@ class Victim:
 
 
 def growth(samples: list[Sample], name: str) -> Growth:
-    """The slope over time of what also depends on the number of agents, by least squares."""
+    """The slope over time of what also depends on the numbers of agents and of threads, by least squares."""
     values = np.array([float(getattr(sample, name)) for sample in samples])
     hours = np.array([sample.seconds for sample in samples]) / 3600
-    agents = np.array([float(sample.agents) for sample in samples])
-    columns = np.stack([np.ones_like(hours), hours - hours.mean(), agents - agents.mean()], axis=1)
+    sizes = np.array([(float(sample.agents), float(sample.workers)) for sample in samples])
+    columns = np.column_stack([np.ones_like(hours), hours - hours.mean(), sizes - sizes.mean(axis=0)])
     inverse = np.linalg.pinv(columns.T @ columns)
     fitted = inverse @ columns.T @ values
     variance = np.square(values - columns @ fitted).sum() / max(len(values) - len(fitted), 1)

@@ -50,12 +50,12 @@ class Usage:
         if size == self._size:
             return
         self._size = size
-        seconds = _last_seconds(self._run / "metrics.jsonl")
+        last = last_row(self._run)
         now, cpu = time.monotonic(), cpu_seconds(self._pid)
-        if seconds is None or cpu is None:
+        if last is None or cpu is None:
             return
         row = {
-            "seconds": seconds,  # of the run: those of the row
+            "seconds": last["seconds"],  # of the run: those of the row
             "elapsed": now - self._then,  # since the line before, or since the start
             "cpu_seconds": max(cpu - self._cpu, 0.0),  # used in them
             "memory": memory(self._pid)["pss"],
@@ -126,11 +126,15 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _last_seconds(path: Path) -> float | None:
-    """Of the last row; None where that is cut, since the run is just writing it."""
+def last_row(run: Path) -> dict[str, Any] | None:
+    """Of the run's log; None where there is none yet, or it is cut, since the run is just writing it."""
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return None
     with path.open("rb") as file:
         file.seek(max(_size(path) - TAIL, 0))
-        last: Any = file.read().split(b"\n")[-2:]
+        last = file.read().split(b"\n")[-2:]
     if len(last) < 2 or last[1]:
         return None
-    return float(json.loads(last[0])["seconds"])
+    row: dict[str, Any] = json.loads(last[0])
+    return row

@@ -183,7 +183,7 @@ class ExperimentOptions:
 class SoakOptions:
     minutes: float = setting(60.0, "how long", above=0)
     game: str = setting(Config.game, "an ALE game or a Gymnasium id")
-    envs_per_agent: int = setting(4, "environments of each agent", low=1, high=1024)
+    envs_per_agent: int = setting(2, "environments of each agent: few, so that agents start quickly", low=1, high=1024)
     kill: float = setting(10.0, "seconds between two agents that are killed", above=0)
     window: float = setting(
         2.0, "seconds that the tuner measures each setting; with its change it takes some ten", above=0

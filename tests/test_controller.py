@@ -175,6 +175,17 @@ def test_agents_that_never_come(tmp_path, tune):
     tune(server, lambda _: Listed(PLAN.start, Setting(7, 1, 1), PLAN.start))
     trials = wait_for_trials(tmp_path, 3)
     assert trials[1].measurement.problem == "7/1/1 did not take effect: for 0.3 s only 2 of 7 agents play"
+
+
+def test_agents_that_die_as_fast_as_others_start(tmp_path, tune):
+    """Something changes all the time, so it never stands still for long, and yet it has to be given up."""
+    server = FakeServer()
+    playing = itertools.cycle(range(2, 7))
+    server.unsettled = lambda: f"{next(playing)} of 7 agents play" if server.setting.agents == 7 else ""
+    tune(server, lambda _: Listed(PLAN.start, Setting(7, 1, 1), PLAN.start))
+    trials = wait_for_trials(tmp_path, 3)
+    assert trials[1].measurement.problem.startswith("7/1/1 did not take effect in 0.9 s: ")
+    assert not trials[2].measurement.problem
     assert server.setting == PLAN.start
     assert not trials[2].measurement.problem
 

@@ -16,10 +16,16 @@ GOOD = {
 }
 
 
-def samples(value, agents=lambda hour: 3):
+def samples(value, agents=lambda hour: 3, workers=lambda hour: 2):
     """An hour of samples of which the memory is given by the time and the number of agents."""
     hours = [step / 200 for step in range(200)]
-    return [Sample(h * 3600, agents(h), value(h, agents(h)), 0.0, 0, 0, 0) for h in hours]
+    return [Sample(h * 3600, agents(h), workers(h), value(h, agents(h)), 0.0, workers(h) + 9, 0, 0) for h in hours]
+
+
+def test_threads_that_predictors_and_trainers_need_are_no_growth():
+    """A tuner that has more of them in the second half of the hour."""
+    found = growth(samples(lambda hour, n: 4e8, workers=lambda hour: 2 + 6 * (hour > 0.5)), "threads")
+    assert abs(found.per_hour) < 1e-6
 
 
 def test_growth_is_told_apart_from_what_more_agents_need():

@@ -20,6 +20,7 @@ PARTS = 6  # equal parts of a window; what they differ by tells the noise
 SETTLING = 0.1  # of a window, thrown away after each change
 SETTLING_LEAST = 1.0  # seconds
 PATIENCE = 60.0  # seconds without any progress after which a setting counts as one that cannot be had
+PATIENCE_IN_ALL = 3.0  # times that, however it goes back and forth: agents may die as fast as others start
 ENV_PATIENCE = 1.0  # seconds more for each environment that a core has to make: agents that start at once end at once
 SPOILED_MOST = 3  # windows in a row in which agents died; then the setting counts as one that does not hold
 LOOK_SECONDS = 0.05
@@ -171,12 +172,15 @@ class Controller(threading.Thread):
         self._applied = setting
 
     def _wait_for_effect(self, setting: Setting) -> None:
-        """Until the setting is what really runs, as long as it comes nearer."""
+        """Until the setting is what really runs, as long as it comes nearer, but not for ever."""
         seen, until = "", 0.0
         system = self._plan.system
         patience = PATIENCE + ENV_PATIENCE * setting.agents * system.envs_per_agent / system.cores
+        last = time.monotonic() + PATIENCE_IN_ALL * patience
         while unsettled := self._unsettled(setting):
             now = time.monotonic()
+            if now >= last:
+                raise NotMeasured(f"{setting} did not take effect in {PATIENCE_IN_ALL * patience:.3g} s: {unsettled}")
             if unsettled != seen:
                 seen, until = unsettled, now + patience
             elif now >= until:
