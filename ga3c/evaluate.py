@@ -28,6 +28,7 @@ from ga3c.model import Model
 from ga3c.options import EvalOptions, PolicyOptions
 from ga3c.settings import read_words
 
+PLACES = ("run", "resume", "listen", "keys")  # settings that are of a machine, and not of what was learnt
 TABLES = 8  # games played at a time, and the rows of every prediction
 
 
@@ -175,8 +176,10 @@ def summarize(saved: Saved, options: EvalOptions, results: list[GameResult]) -> 
         "seed": options.seed,
         "greedy": options.greedy,
         "checkpoint": str(saved.path),
-        "updates": saved.state["updates"],  # that the checkpoint was trained for, and its steps
+        "updates": saved.state["updates"],  # that the checkpoint was trained for, its steps and seconds
         "steps": saved.state["steps"],
+        "seconds": saved.state["stats"]["seconds"],
+        "settings": {name: value for name, value in saved.state["config"].items() if name not in PLACES},
     }
 
 

@@ -50,7 +50,14 @@ def make_run(path, game="CartPole-v1", **changes):
     games = make_games(config, 1)
     updates, arrays = Model(config, games.spec).state()
     games.close()
-    state = {"updates": updates, "steps": 1234, "game": game, "network": "auto", "config": config.to_dict()}
+    state = {
+        "updates": updates,
+        "steps": 1234,
+        "game": game,
+        "network": "auto",
+        "config": config.to_dict(),
+        "stats": {"seconds": 56.5},
+    }
     save_checkpoint(path / "checkpoints", arrays, state, keep=1)
     (path / "config.json").write_text(json.dumps(config.to_dict()))
     return str(path)
@@ -80,6 +87,9 @@ def test_scores_are_those_of_games_played_plainly(tmp_path, greedy):
     summary = evaluate(EvalOptions(run=run, episodes=10, seed=7, greedy=greedy, device="cpu"))
     assert summary["scores"] == [play_plainly(run, 7, number, greedy) for number in range(10)]
     assert summary["lengths"] == summary["scores"]  # CartPole gives 1 per step
+    assert (summary["steps"], summary["seconds"]) == (1234, 56.5)
+    assert (summary["settings"]["hidden"], summary["settings"]["seed"]) == (16, 5)
+    assert "run" not in summary["settings"]  # a path of this machine
     assert len(set(summary["scores"])) > 1
 
 
