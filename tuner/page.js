@@ -161,7 +161,7 @@
     for (const t of run.trials) {
       const value = of(t);
       if (value === null) { end = null; continue; }
-      const joined = end !== null && t.from <= end + (t.to - t.from);
+      const joined = end !== null && t.from <= end + 2 * (t.to - t.middle); // a window, without what it took to settle
       path += `${joined ? "L" : "M"}${plan.x(t.from).toFixed(1)} ${(y(value) + shift).toFixed(1)}`;
       path += `H${plan.x(t.to).toFixed(1)}`;
       end = t.to;
