@@ -211,7 +211,7 @@ class Config:
             if name not in known:
                 raise ConfigError(f"{name} is not a setting.{nearest(name, known)}")
         resumed = _settings_of_run(str(given["resume"])) if given.get("resume") else {}
-        if resumed and given.get("algo") not in (None, resumed.get("algo", cls.algo)):
+        if resumed and given.get("algo") not in (None, resumed["algo"]):
             resumed = {name: value for name, value in resumed.items() if name not in DECIDED_BY_ALGO}
         return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
 
@@ -236,9 +236,11 @@ def _settings_of_run(path: str) -> dict[str, Any]:
     """The settings that a run was started with; its directory is where the resumed run goes on writing."""
     file = Path(path) / "config.json"
     try:
-        settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        settings: Any = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"RESUME={path} is not a run directory: {file} cannot be read ({error})") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"RESUME={path} is not a run directory: {file} holds no settings")
     known = {field.name for field in dataclasses.fields(Config)}
     return {"algo": "ga3c"} | {name: value for name, value in settings.items() if name in known} | {"run": path}
 

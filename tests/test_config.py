@@ -234,3 +234,9 @@ def test_resuming_what_is_no_run_is_refused(tmp_path):
 def test_what_cannot_be_used_is_always_a_config_error(given):
     with pytest.raises(ConfigError):
         Config.from_mapping(given)
+
+
+def test_a_run_whose_settings_are_none_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text("[1, 2]")
+    with pytest.raises(ConfigError, match="holds no settings"):
+        Config.from_words([f"RESUME={tmp_path}"])
