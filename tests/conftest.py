@@ -1,6 +1,8 @@
 """What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; a server, its
 sockets alone, and a quick tuner."""
 
+import signal
+
 import pytest
 import torch
 from office import Office
@@ -14,6 +16,9 @@ from tuner.record import Record
 from tuner.strategy import Paper
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Tests that were started in the background ignore Ctrl-C, and so would all that they start until it has a handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
