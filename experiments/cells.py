@@ -23,7 +23,7 @@ from experiments import readings
 from experiments.bench_result import hardware
 from experiments.grid import Cell
 from experiments.processes import end_with_parent
-from experiments.usage import Usage
+from experiments.usage import Usage, device_name
 from ga3c.files import write_json
 from ga3c.rundir import lock_directory
 from ga3c.settings import ConfigError
@@ -66,7 +66,7 @@ def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
         found["error"] = str(error)
     except Exception as error:  # whatever a file of the run holds: the other cells are worth more
         found["error"] = f"{type(error).__name__}: {error}"
-    machine = hardware()
+    machine = {**hardware(), "device": device_name()}
     record = {
         "id": cell.id,
         "settings": cell.settings,
@@ -75,7 +75,7 @@ def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
         "words": list(cell.words),
         "date": machine["date"],
         "commit": machine["commit"] or None,
-        "cpu_name": machine["cpu"],
+        "hardware": {key: value for key, value in machine.items() if key not in ("date", "commit")},
         "spent": spent + time.monotonic() - started,
     }
     write_json(directory / RECORD, record)
@@ -84,7 +84,12 @@ def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
 
 def _train(cell: Cell, directory: Path) -> None:
     """Train until the end that its settings say."""
-    if cell.learning and any((directory / "checkpoints").glob("*.safetensors")):
+    (directory / "summary.json").unlink(missing_ok=True)  # of a session before, whose end is not that of this one
+    if (
+        cell.learning
+        and (directory / "config.json").exists()
+        and any((directory / "checkpoints").glob("*.safetensors"))
+    ):
         words = [f"RESUME={directory}"]  # which has all its settings
         (directory / RECORD).unlink(missing_ok=True)
     else:

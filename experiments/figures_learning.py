@@ -222,7 +222,7 @@ def draw_lag(results: Results) -> SubFigure:
     panels[0].set_ylim(len(parts) - 0.5, -0.5)
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel("updates")
-    tidy(panels[0], "policy lag: median and spread of the means (bars), largest of any run (|)", grid="x")
+    tidy(panels[0], "policy lag: means (bars, with their spread), largest (|)", grid="x")
     if scored:
         panels[1].set_xlabel("score")
         tidy(panels[1], f"score: {_meaning(found)}", grid="x")

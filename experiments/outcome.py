@@ -12,9 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.bench_result import hardware
 from experiments.grid import Cell, Grid
-from experiments.usage import device_name
 from ga3c.files import write_atomically, write_json
 
 CELL_KEYS = ("id", "settings", "seed", "figures", "curve", "trials", "evaluation", "error", "date", "commit")
@@ -24,7 +22,6 @@ def results(
     grid: Grid, cells: Sequence[Cell], records: Sequence[dict[str, Any]], about: dict[str, Any]
 ) -> dict[str, Any]:
     """All that is known of an experiment, from the records of its cells as far as they were run."""
-    machine = {key: value for key, value in hardware().items() if key not in ("date", "commit")}
     commits = sorted({str(record["commit"]) for record in records if record["commit"]})
     return {
         "name": grid.name,
@@ -35,13 +32,21 @@ def results(
         **about,
         "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "commit": ", ".join(commits) or None,  # several where it was gone on with after a change
-        "hardware": {**machine, "device": device_name()},
+        "hardware": _hardware(records),
         "seconds": sum(record["spent"] for record in records),
         "axes": _axes(cells),
         "seeds": list(dict.fromkeys(cell.seed for cell in cells)),
         "unfinished": len(cells) - len(records),
         "cells": [{key: record[key] for key in CELL_KEYS} for record in records],
     }
+
+
+def _hardware(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The machine of the cells; where there were several, the last one with the names of all."""
+    machines = [record["hardware"] for record in records]
+    return (
+        {**machines[-1], "cpu": " / ".join(dict.fromkeys(machine["cpu"] for machine in machines))} if machines else {}
+    )
 
 
 def write(found: dict[str, Any], directory: Path) -> None:

@@ -19,9 +19,10 @@ from tuner.trace import read_trace
 CURVE_POINTS = 60  # of a whole run
 # Means of the measured rows of metrics.jsonl, each weighted by its window.
 MEANS = (
-    *("pps", "tps", "trained_per_second", "prediction_queue", "training_queue", "prediction_batch", "training_batch"),
-    *("lag_mean", "predictor_busy", "trainer_busy", "held"),
+    *("pps", "tps", "trained_per_second", "prediction_queue", "training_queue", "prediction_batch"),
+    *("predictor_busy", "trainer_busy", "held"),
 )
+OF_UPDATES = ("training_batch", "lag_mean")  # which a row without an update has as 0, and does not know
 OF_SUMMARY = ("score", "steps", "updates", "seconds", "agents", "predictors", "trainers")
 
 
@@ -51,12 +52,19 @@ def figures(run: Path, cell: Cell) -> dict[str, Any]:
     summary = summary_of(run)
     return {
         **{name: sum(row[name] * row["window"] for row in rows) / whole for name in MEANS},
+        **{name: _mean_of_updates(rows, name) for name in OF_UPDATES},
         "lag_max": max(row["lag_max"] for row in rows),
         "limit": limits.most_common(1)[0][0],
         **{name: summary[name] for name in OF_SUMMARY},
         **_choice(run),
         **_taken(run, cell),
     }
+
+
+def _mean_of_updates(rows: list[dict[str, Any]], name: str) -> float:
+    weights = [row["window"] if row["tps"] else 0.0 for row in rows]
+    summed: float = sum(row[name] * weight for row, weight in zip(rows, weights, strict=True))
+    return summed / (sum(weights) or 1.0)
 
 
 def curve(run: Path, cell: Cell) -> list[list[float]]:

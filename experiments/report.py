@@ -26,9 +26,9 @@ Made by `python -m experiments.report` from `experiments/results/*/results.json`
 def page(results: Path = RESULTS, grids: Path = GRIDS) -> str:
     """The whole page, which depends on nothing but the files of these directories."""
     titles = {path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["title"] for path in grids.glob("*.toml")}
-    found = {path.parent.name: path for path in results.glob("*/results.json")}
-    sections = [_section(found[name]) for name in sorted(found)]
-    missing = [f"- {name}: {titles[name]}" for name in sorted(titles.keys() - found.keys())]
+    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*/results.json"))}
+    sections = [_section(path, one) for path, one in found.items()]
+    missing = [f"- {name}: {titles[name]}" for name in sorted(titles.keys() - {one["name"] for one in found.values()})]
     if missing:
         sections.append("\n".join(["## Not run", "", *missing]) + "\n")
     elif not found:
@@ -36,8 +36,7 @@ def page(results: Path = RESULTS, grids: Path = GRIDS) -> str:
     return "\n".join([HEAD, *sections])
 
 
-def _section(path: Path) -> str:
-    results: Results = json.loads(path.read_text(encoding="utf-8"))
+def _section(path: Path, results: Results) -> str:
     parts = [f"## {results['title']}", f"```bash\n{results['command']}\n```", _circumstances(results)]
     if results["budget"] == "toy":
         parts.append("**Toy budget**: this shows that the experiment runs; its numbers say nothing.")

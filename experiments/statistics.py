@@ -23,6 +23,7 @@ RESAMPLES = 2000
 # interval would just be the lowest and the highest run. It is called that then: the truth is outside of three runs once
 # in four times.
 FEWEST = 5
+FEWEST_EACH = 3  # of each game, where there are several: two would be drawn as one of them half of the time
 CURVE_POINTS = 200
 
 
@@ -76,9 +77,10 @@ def estimate(strata: Sequence[Sequence[float]], seed: int = 0) -> Estimate:
     groups = [np.asarray(group, dtype=float) for group in strata if len(group)]
     runs = np.concatenate(groups)
     middle = float(iqm(runs))
-    if any(len(group) < 2 for group in groups):
+    fewest = min(map(len, groups))
+    if fewest < 2:
         return Estimate(middle, len(runs))
-    if len(groups) == 1 and len(runs) < FEWEST:
+    if fewest < FEWEST_EACH or len(runs) < FEWEST:
         return Estimate(middle, len(runs), float(runs.min()), float(runs.max()))
     low, high = _percentiles(groups, seed)
     return Estimate(middle, len(runs), float(low), float(high), is_interval=True)

@@ -10,13 +10,15 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
-from experiments.processes import family, memory
+from experiments.processes import end_with_parent, family, memory
 from ga3c.files import append_whole
 
 FILE = "usage.jsonl"
@@ -83,6 +85,7 @@ class Device:
                 stdout=file,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=partial(end_with_parent, signal.SIGKILL),  # or it would outlive an experiment that is killed
             )
 
     def share(self) -> float | None:

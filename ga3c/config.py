@@ -148,7 +148,11 @@ class Config:
     train_queue: int | None = setting(
         None, "experiences that may wait to be trained; agents wait beyond; auto: two batches", low=1
     )
-    max_lag: int = setting(100, "experiences older than this many updates are thrown away; 0: none is", low=0)
+    max_lag: int = setting(
+        100,
+        "experiences older than this many updates are thrown away; 0: none is; a3c: at least 4 per environment",
+        low=0,
+    )
     max_prediction_batch: int = setting(256, "observations of one prediction, at most", low=1)
     stall_seconds: float = setting(
         30.0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from torch import Tensor
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, network_name
 from ga3c.model import PixelStatistics, TrainableModel, Version, make_network
+
+LOCK_SECONDS = 0.3  # far more than anyone holds it
+LOCK_LOOK_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ class SharedNumbers:
 
 
 class ProcessLock:
-    """A lock between processes that the kernel releases when its holder dies, however that is."""
+    """A lock between processes that the kernel releases when its holder dies, however that is.
+
+    A holder that was stopped is waited for only so long: a number that is off by one is better than a run that stands.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -64,11 +71,24 @@ class ProcessLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        taken = self._take()
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            if taken:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _take(self) -> bool:
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(LOCK_LOOK_SECONDS)
+            else:
+                return True
 
 
 class SharedModel(TrainableModel):

@@ -100,6 +100,8 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         agents=agents,
         envs_per_agent=envs,
         min_batch=min_batch,
+        # All others make an update between two of one environment, so that this lag is no sign of ill.
+        max_lag=config.max_lag and max(config.max_lag, 4 * agents * envs if lone else 0),
         # There is nothing to tune where others decide how many play, or where agents need nobody.
         tuner=config.tuner if agents and not lone else "off",
         network=network_name(config, spec),
@@ -195,7 +197,6 @@ class Training:
             self._start_parallel()
         assert self._server is not None
         assert self._model is not None
-        self._directory.write_config(config)
         device, network = self._model.device, self._model.network
         log.info("%s on %s: the %s network has %d weights", config.game, device, config.network, network.weights)
         log.info("the run is in %s", self._directory.path)
@@ -259,10 +260,11 @@ class Training:
         return learner
 
     def _restore(self, model: TrainableModel) -> None:
-        """Let the model be where the run stood; from here on it is what is saved."""
+        """Let the model be where the run stood; from here on it is what is saved, and so it can be resumed."""
         if self._state:
             model.load(self._state["updates"], self._arrays)
             log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
+        self._directory.write_config(self._config)
         self._model = model
 
     def _loop(self, server: AnyServer, model: TrainableModel) -> str:

@@ -9,7 +9,7 @@ import pytest
 from waiting import wait_until
 
 from experiments.grid import Cell
-from experiments.readings import CURVE_POINTS, MEANS, NothingMeasured, curve, figures, trials
+from experiments.readings import CURVE_POINTS, MEANS, OF_UPDATES, NothingMeasured, curve, figures, trials
 from experiments.usage import Device, Usage, cpu_seconds
 from ga3c.config import available_cores
 from tuner.space import Setting, Space
@@ -34,7 +34,7 @@ def row(seconds, window, **values):
         "window": window,
         "lag_max": 0,
         "limit": "agents",
-        **dict.fromkeys(MEANS, 0.0),
+        **dict.fromkeys((*MEANS, *OF_UPDATES), 0.0),
         **values,
     }
 
@@ -72,6 +72,13 @@ def test_rows_after_the_warm_up_are_weighted_by_their_window(run):
         name: value for name, value in SUMMARY.items() if name != "exit_reason"
     }
     assert (found["cpu"], found["device"], found["memory"]) == (None, None, None)
+
+
+def test_a_row_without_an_update_knows_no_lag(run):
+    rows = [row(10.0, 5.0, tps=2.0, lag_mean=6.0, training_batch=40.0), row(15.0, 5.0, tps=0.0)]
+    write_lines(run / "metrics.jsonl", rows)
+    found = figures(run, cell())
+    assert (found["tps"], found["lag_mean"], found["training_batch"]) == (1.0, 6.0, 40.0)
 
 
 def test_a_run_that_did_not_play_after_the_warm_up_has_no_figures(run):

@@ -3,17 +3,19 @@
 import multiprocessing
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from waiting import wait_until
 
+from ga3c import shared_model
 from ga3c.config import Config
 from ga3c.envs import EnvSpec
 from ga3c.model import Model
 from ga3c.settings import ConfigError
-from ga3c.shared_model import ProcessLock, SharedModel, SharedNumbers
+from ga3c.shared_model import LOCK_SECONDS, ProcessLock, SharedModel, SharedNumbers
 
 PIXELS = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=3)
 VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", actions=2)
@@ -117,6 +119,7 @@ UPDATES = 150
 
 def update_often(numbers, lock, ready, go):
     torch.set_num_threads(1)
+    shared_model.LOCK_SECONDS = 120.0  # on a loaded machine, too, the holder of the lock is to be waited for
     model = SharedModel(SETTINGS, PIXELS, numbers, ProcessLock(lock))
     frames, gradient = some_frames(), torch.ones(model.network.size)
     ready.set()
@@ -163,3 +166,15 @@ def test_no_update_of_two_processes_is_forgotten_and_a_killed_one_holds_nobody_u
     moved = Model(SETTINGS, PIXELS).version.weights - torch.from_numpy(arrays["weights"])
     trained = moved[: shared.network.weights]
     assert trained.min() > 0
+
+
+def test_a_holder_of_the_lock_that_was_stopped_is_not_waited_for_forever(tmp_path):
+    stopped, other = ProcessLock(tmp_path / "lock"), ProcessLock(tmp_path / "lock")
+    with stopped.held():
+        for _ in range(2):  # who did not get it does not release it either
+            started = time.monotonic()
+            with other.held():
+                assert LOCK_SECONDS <= time.monotonic() - started < LOCK_SECONDS + 5
+    started = time.monotonic()
+    with other.held():
+        assert time.monotonic() - started < LOCK_SECONDS

@@ -60,6 +60,7 @@ def test_a_few_runs_claim_no_more_than_they_know():
 def test_the_bootstrap_of_fewer_runs_would_be_their_range(monkeypatch):
     """Why FEWEST is what it is."""
     monkeypatch.setattr("experiments.statistics.FEWEST", 2)
+    monkeypatch.setattr("experiments.statistics.FEWEST_EACH", 2)
     for count in range(2, FEWEST):
         few = estimate([[float(run) for run in range(count)]])
         assert (few.low, few.high) == pytest.approx((0.0, count - 1.0))
@@ -76,6 +77,8 @@ def test_games_are_drawn_for_themselves():
     assert together.runs == 12
     assert together.high - together.low < 0.3
     unknown = estimate([[1.0, 1.1, 0.9], [100.0]])
+    pairs = estimate([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert (pairs.low, pairs.high, pairs.is_interval) == (1.0, 6.0, False)
     assert unknown.low is None  # nobody knows how far the seeds of the second game are apart
 
 

@@ -98,12 +98,12 @@ def test_scores_say_what_their_brackets_mean():
 def test_table3_is_human_normalised_over_all_games():
     cells = [
         made_cell({"game": game}, seed, evaluation={"mean": score, "scores": [score] * 30})
-        for seed in (0, 1)
+        for seed in (0, 1, 2)
         for game, score in (("Pong", 9.3), ("Breakout", 1.7), ("my_games:Own-v0", 3.0))
     ]
     paper = {"games": ["Pong"], "human": [16], "random": [-18], "a3c": [6], "ga3c": [9.3]}
     raw, scaled = tables(made_results("table3", cells, paper=paper))
-    assert raw.rows[0] == ["Pong", "9.30 (9.30–9.30)", "60", "2", "-18", "16", "6", "9"]
+    assert raw.rows[0] == ["Pong", "9.30 (9.30–9.30)", "90", "3", "-18", "16", "6", "9"]
     assert column(scaled, "score") == {
         "Pong": "1.00 (1.00–1.00)",
         "Breakout": "0.00 (0.00–0.00)",

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -143,3 +144,22 @@ def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, en
     monkeypatch.setattr(training, "available_cores", lambda: cores)
     config = training.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
     assert (config.agents, config.envs_per_agent) == (agents, envs)
+
+
+def test_a_run_that_was_interrupted_while_it_started_can_be_resumed(tmp_path, monkeypatch):
+    interrupted = threading.Event()
+    make_learner = training.Training._make_learner
+
+    def make_and_hear_ctrl_c(self):
+        learner = make_learner(self)
+        interrupted.set()
+        return learner
+
+    here = str(tmp_path / "here")
+    config = ga3c.Config(game="CartPole-v1", agents=1, envs_per_agent=2, hidden=16, min_batch=10, run=here)
+    with monkeypatch.context() as patched:
+        patched.setattr(training.Training, "_make_learner", make_and_hear_ctrl_c)
+        assert training.run_training(config, interrupted)["exit_reason"] == "interrupted"
+    resumed = ga3c.Config.from_words([f"RESUME={here}", "MAX_STEPS=100"])
+    assert resumed.hidden == 16
+    assert training.run_training(resumed, threading.Event())["exit_reason"] == "max_steps"
