@@ -79,7 +79,7 @@ def soak(path, *words, seconds):
 
 
 def test_a_short_soak_of_a_real_run(tmp_path):
-    words = ["MINUTES=0.6", "GAME=CartPole-v1", "KILL=7", "ALSO=HIDDEN=16 MIN_BATCH=20"]
+    words = ["MINUTES=0.4", "GAME=CartPole-v1", "KILL=6", "ALSO=HIDDEN=16 MIN_BATCH=20"]
     result = soak(tmp_path, *words, seconds=120)
     assert result["kills"] >= 1
     assert result["windows"] >= 1
@@ -88,5 +88,5 @@ def test_a_short_soak_of_a_real_run(tmp_path):
 @pytest.mark.long
 def test_an_hour_of_soaking(tmp_path):
     result = soak(tmp_path, "MINUTES=60", seconds=3900)
-    assert result["kills"] >= 300
+    assert result["kills"] >= 250
     assert result["windows"] >= 200
