@@ -26,13 +26,13 @@ from experiments.processes import Orders, Process, ProcessFailed, end_all, inter
 from experiments.progress import Part, Progress
 from experiments.served import PROBED_SHARE, START_SECONDS, Figures, Overhead, Probe, Served, Setting
 from experiments.sizes import QUICKLY_STEPPED, STEPPED
+from ga3c.auto import probe as probe_game
+from ga3c.auto import resolve
 from ga3c.config import Config, available_cores
 from ga3c.envs import EnvSpec, network_name
 from ga3c.files import write_atomically, write_json
 from ga3c.options import BenchOptions
 from ga3c.settings import ConfigError, nearest, read_words
-from ga3c.training import probe as probe_game
-from ga3c.training import resolve
 
 SETTLE_SECONDS = 1.5  # after a pause, before a measurement begins; less where that is short itself
 BUDGET, QUICK_BUDGET = 570.0, 110.0  # seconds of a bench, without growth

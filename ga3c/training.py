@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ga3c.agents import AgentsKeepDying
+from ga3c.auto import probe, resolve
 from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
-from ga3c.config import MIN_BATCH, Config, available_cores
+from ga3c.config import Config
 from ga3c.display import Display, make_display
-from ga3c.envs import EnvSpec, find_rom, make_games, network_name
+from ga3c.envs import EnvSpec, find_rom
 from ga3c.limits import MEMORY_WITH_TORCH, limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory
@@ -44,7 +45,6 @@ RATES = (
 )  # of the whole session
 # The settings that decide which players there are: only the same ones can go on with a saved play.
 PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max", "correction")
-ALE_ENVS = 96  # of all agents together, where nothing else is said
 FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
@@ -74,42 +74,6 @@ def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]
     return Training(config, spec, interrupted).run()
 
 
-def probe(config: Config) -> EnvSpec:
-    """Make one environment of the game, so that what cannot be played is refused before anything starts."""
-    games = make_games(config, 1)
-    games.close()
-    return games.spec
-
-
-def resolve(config: Config, spec: EnvSpec) -> Config:
-    """The settings with every ``auto`` that the server needs decided, by the cores and the game."""
-    lone = config.algo == "a3c"  # agents that wait for nobody
-    if lone and config.device not in ("auto", "cpu"):
-        raise ConfigError(
-            f"ALGO=a3c trains on the CPU, in every agent by itself: DEVICE={config.device} is for ALGO=ga3c"
-        )
-    cores = available_cores()
-    envs = config.envs_per_agent or (1 if lone else _environments(config, cores))
-    # One more than cores, so that none idles while an agent waits; more where each has few environments to wait with.
-    agents = config.agents
-    if agents is None:
-        agents = cores if lone else max(cores + 1, -(-8 * cores // envs))
-    min_batch = config.min_batch or (1 if lone else MIN_BATCH)
-    experiences_per_batch = -(-min_batch // config.t_max)  # rounded up
-    return config.replace(
-        agents=agents,
-        envs_per_agent=envs,
-        min_batch=min_batch,
-        # All others make an update between two of one environment, so that this lag is no sign of ill.
-        max_lag=config.max_lag and max(config.max_lag, 4 * agents * envs if lone else 0),
-        # There is nothing to tune where others decide how many play, or where agents need nobody.
-        tuner=config.tuner if agents and not lone else "off",
-        network=network_name(config, spec),
-        torch_threads=config.torch_threads or 1,
-        train_queue=config.train_queue or 2 * experiences_per_batch,
-    )
-
-
 class AnyServer(Protocol):
     """What a run needs of the server that plays and trains, of whichever kind."""
 
@@ -122,17 +86,6 @@ class AnyServer(Protocol):
 
     def stop(self) -> None:
         """End it all."""
-
-
-def _environments(config: Config, cores: int) -> int:
-    """Of each agent, where nothing is said.
-
-    Many together use the cores best: on two, 3x16 has 79 % of what they can give, 6x16 85 % and 3x32 91 %. But more
-    environments in all are a longer policy lag, and a quarter of a second each until they play.
-    """
-    if find_rom(config.game) is None:
-        return 4
-    return min(max(ALE_ENVS // (config.agents or cores + 1), 8), 32)
 
 
 class Training:

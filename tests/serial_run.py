@@ -4,12 +4,12 @@ from functools import cache
 
 import numpy as np
 
+from ga3c.auto import probe
 from ga3c.checkpoint import load_newest, save_checkpoint
 from ga3c.config import Config
 from ga3c.learner import Learner
 from ga3c.serial import SerialServer
 from ga3c.stats import Stats
-from ga3c.training import probe
 
 CARTPOLE = {"game": "CartPole-v1", "agents": 2, "envs_per_agent": 3, "min_batch": 20, "hidden": 16, "t_max": 5}
 PONG = {"game": "Pong", "agents": 1, "envs_per_agent": 2, "min_batch": 10, "t_max": 3}

@@ -7,13 +7,13 @@ from pathlib import Path
 from waiting import wait_until
 
 from ga3c.a3c import A3CServer
+from ga3c.auto import probe, resolve
 from ga3c.config import Config
 from ga3c.display import PlainDisplay
 from ga3c.learner import Learner
 from ga3c.logs import RunLog
 from ga3c.server import Server
 from ga3c.stats import Stats
-from ga3c.training import probe, resolve
 
 CARTPOLE = {"game": "CartPole-v1", "hidden": 16, "envs_per_agent": 2, "min_batch": 10, "agents": 2}
 

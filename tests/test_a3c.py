@@ -16,14 +16,14 @@ from waiting import wait_until
 from ga3c import agents
 from ga3c.a3c_agent import A3CTask, LoneAgent
 from ga3c.agent import begin_players
+from ga3c.auto import resolve
 from ga3c.checkpoint import load_newest
-from ga3c.config import MIN_BATCH, Config
+from ga3c.config import MIN_BATCH, Config, available_cores
 from ga3c.learner import Learner
 from ga3c.rounds import Rounds
 from ga3c.settings import ConfigError
 from ga3c.shared_model import SharedNumbers
 from ga3c.stats import Stats
-from ga3c.training import available_cores, resolve
 
 CARTPOLE = {"game": "CartPole-v1", "algo": "a3c", "agents": 1, "envs_per_agent": 1, "min_batch": 1, "hidden": 16}
 WORDS = ["ALGO=a3c", "GAME=CartPole-v1", "HIDDEN=16", "LOG_SECONDS=0.5", "TENSORBOARD=0", "RUN=here"]

@@ -20,10 +20,10 @@ from experiments.progress import Part
 from experiments.served import Figures, Overhead, Overheads, Probe, Served, Setting, balanced
 from experiments.statistics import spread
 from ga3c.__main__ import main as command
+from ga3c.auto import probe, resolve
 from ga3c.config import Config, available_cores
 from ga3c.options import BenchOptions
 from ga3c.settings import ConfigError
-from ga3c.training import probe, resolve
 
 CARTPOLE = ("GAME=CartPole-v1", "QUICK=1", "SECONDS=0.3", "REPEATS=1", "MIN_BATCH=20")
 ANSWERS = ("efficiency", "ceiling_pps", "best", "peers", "efficiency_k1", "prediction_overhead", "update_ratio")

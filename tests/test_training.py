@@ -12,7 +12,7 @@ import pytest
 from running import QUICK, ROOT, rows_of, run, summary_of
 
 import ga3c
-from ga3c import training
+from ga3c import auto, training
 from ga3c.checkpoint import load_newest
 from ga3c.envs import EnvSpec
 
@@ -141,8 +141,8 @@ def test_importing_the_package_and_agents_does_not_import_torch():
     ],
 )
 def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, envs):
-    monkeypatch.setattr(training, "available_cores", lambda: cores)
-    config = training.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
+    monkeypatch.setattr(auto, "available_cores", lambda: cores)
+    config = auto.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
     assert (config.agents, config.envs_per_agent) == (agents, envs)
 
 
