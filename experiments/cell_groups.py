@@ -43,11 +43,9 @@ def finished_by(results: Results, axes: Sequence[str]) -> dict[tuple[Any, ...], 
 
 def axes_besides(results: Results, *named: str) -> list[str]:
     """The other settings in which cells differ: what a picture has a panel, or a table a row, for each of."""
-    found: dict[str, set[Any]] = {}
-    for cell in results["cells"]:
-        for axis, value in cell["settings"].items():
-            found.setdefault(axis, set()).add(value)
-    return [axis for axis, different in found.items() if axis not in named and len(different) > 1]
+    cells = [cell["settings"] for cell in results["cells"]]
+    axes = dict.fromkeys(axis for settings in cells for axis in settings if axis not in named)
+    return [axis for axis in axes if len({settings.get(axis) for settings in cells}) > 1]
 
 
 def figure_of(cell: Cell, name: str) -> float | None:
@@ -103,10 +101,10 @@ def normalised(game: str, runs: Iterable[float]) -> list[float]:
     return [share for share in shares if share is not None]
 
 
-def score_curve(cell: Cell) -> list[tuple[float, float]]:
-    """(seconds, score) from the first finished game on."""
-    rows = cell.get("curve") or []
-    return [(seconds, score) for seconds, _, score in rows if score is not None and math.isfinite(score)]
+def score_curve(cell: Cell, by: str = "seconds") -> list[tuple[float, float]]:
+    """(seconds or steps, score) from the first finished game on."""
+    rows = [row for row in cell.get("curve") or [] if row[2] is not None and math.isfinite(row[2])]
+    return [(seconds if by == "seconds" else steps, score) for seconds, steps, score in rows]
 
 
 class Pair(NamedTuple):
@@ -174,7 +172,7 @@ def triple(values_of: dict[str, Any]) -> str:
 def name_of(cell: Cell, axes: Sequence[str]) -> str:
     """What distinguishes a cell, in words that fit into a legend: the values on these axes, the game first.
 
-    Of NA, NP and NT all are named where one is. Where nothing distinguishes it, all its settings are named.
+    Of NA, NP and NT all are named where one is. Where nothing distinguishes the cells, all its settings are named.
     """
     settings = cell["settings"]
     axes = axes or list(settings)
@@ -185,7 +183,7 @@ def name_of(cell: Cell, axes: Sequence[str]) -> str:
         first = next(axis for axis in parts if axis in (*THREADS, "tuner"))
         parts[first] = tuned + triple({**cell["figures"], **settings})
         parts = {axis: words for axis, words in parts.items() if axis == first or axis not in (*THREADS, "tuner")}
-    return ", ".join(parts.values()) or "all"
+    return ", ".join(parts.values()) or ("unchanged" if axes else "all")
 
 
 def _in_words(axis: str, value: Any) -> str:
@@ -201,7 +199,9 @@ def _in_words(axis: str, value: Any) -> str:
         return "no tuner" if value == "off" else f"tuner {value}"
     if axis == "correction":
         return {"vtrace": "V-trace", "none": "no correction"}.get(value, str(value))
-    return str(value)
+    if axis in ("game", "network"):
+        return str(value)
+    return f"{axis.upper()} = {value:g}" if isinstance(value, float) else f"{axis.upper()} = {value}"
 
 
 def fixed_settings(cells: Iterable[Cell]) -> dict[tuple[Any, ...], list[Cell]]:

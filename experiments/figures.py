@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.canvas import new_figure, save, say_nothing
 from experiments.cell_groups import Results, finished
+from experiments.figures_changes import draw_changes
 from experiments.figures_learning import draw_curves, draw_lag, draw_scores
 from experiments.figures_networks import draw_networks
 from experiments.figures_settings import draw_queues, draw_settings
@@ -20,6 +21,7 @@ _KINDS: dict[str, Callable[[Results], SubFigure]] = {
     "figure2": draw_tuning,
     "figure3": draw_settings,
     "figure4": draw_queues,
+    "defaults": draw_changes,
     "table2": draw_networks,
     "table3": draw_scores,
     "lag": draw_lag,

@@ -20,6 +20,8 @@ BARS: dict[str, dict[str, Any]] = {
     "GA3C": {"color": OURS},
     "A3C": {"color": OTHER, "hatch": "//", "edgecolor": "white"},
 }
+# On a logarithmic axis the length of a bar says nothing, so speeds are marks.
+MARKS: dict[str, dict[str, Any]] = {"GA3C": {"color": OURS, "fmt": "o"}, "A3C": {"color": OTHER, "fmt": "s"}}
 DIAMONDS: dict[str, Any] = {"color": PAPER, "marker": "D", "markersize": 6, "markeredgecolor": "white", "zorder": 4}
 
 
@@ -28,38 +30,57 @@ def draw_networks(results: Results) -> SubFigure:
     found = pairs(results)
     figure = new_figure(results, 8)
     (speed, ratio), (cpu, device) = figure.subplots(2, 2, height_ratios=(1.5, 1))
-    _draw_bars(speed, found, "pps")
-    speed.set_yscale("log")
-    speed.yaxis.set_major_formatter("{x:,g}")
-    _write_speeds(speed, found)
-    speed.set_ylabel("PPS (steps / s)")
-    tidy(speed, "steps per second; above: GA3C / A3C")
-    legend(speed, loc="upper right", ncols=2)
+    _draw_speeds(speed, found)
     _draw_ratios(ratio, found, results)
     _draw_busy(cpu, found, "cpu", "CPU: share of all cores that worked", results)
     _draw_busy(device, found, "device", "device: share of the time that it worked", results)
     return figure
 
 
-def _draw_bars(axes: Axes, found: list[Pair], name: str) -> None:
-    for shift, (label, style) in zip((-ASIDE, ASIDE), BARS.items(), strict=True):
-        runs = [values(pair.ours if label == "GA3C" else pair.theirs, name) for pair in found]
-        bars(axes, [place + shift for place in range(len(found))], runs, 1.9 * ASIDE, label=label, **style)
+def _draw_speeds(axes: Axes, found: list[Pair]) -> None:
+    for label, style in MARKS.items():
+        runs = [values(pair.ours if label == "GA3C" else pair.theirs, "pps") for pair in found]
+        places = [place + _aside(label) for place, repeats in enumerate(runs) if repeats]
+        figures = [spread(repeats) for repeats in runs if repeats]
+        medians = [figure["median"] for figure in figures]
+        axes.errorbar(places, medians, whiskers(figures), label=label, markersize=8, capsize=3, **style)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.set_ylabel("PPS (steps / s)")
+    _name_networks(axes, found)
+    _write_speeds(axes, found)
+    tidy(axes, "steps per second; above: GA3C / A3C")
+    legend(axes, loc="upper right", ncols=2)
+
+
+def _aside(label: str) -> float:
+    return -ASIDE if label == "GA3C" else ASIDE
+
+
+def _name_networks(axes: Axes, found: list[Pair]) -> None:
     axes.set_xticks(range(len(found)), [pair.name for pair in found])
     axes.set_xlim(-0.5, len(found) - 0.5)
 
 
+def _draw_bars(axes: Axes, found: list[Pair], name: str) -> None:
+    for label, style in BARS.items():
+        runs = [values(pair.ours if label == "GA3C" else pair.theirs, name) for pair in found]
+        places = [place + _aside(label) for place in range(len(found))]
+        bars(axes, places, runs, 1.9 * ASIDE, label=label, **style)
+    _name_networks(axes, found)
+
+
 def _write_speeds(axes: Axes, found: list[Pair]) -> None:
-    """The medians on their bars, and the ratio above both."""
+    """The medians above their marks, and the ratio above both."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * 3)
     for place, pair in enumerate(found):
         speeds = [values(pair.ours, "pps"), values(pair.theirs, "pps")]
         for shift, runs in zip((-ASIDE, ASIDE), speeds, strict=True):
             if runs:
-                _write_above(axes, place + shift, max(runs), 4, number(median(runs)), 8)
+                _write_above(axes, place + shift, max(runs), 7, number(median(runs)), 8)
         if ratios := pair.ratios():
-            _write_above(axes, place, max(speeds[0] + speeds[1]), 17, f"{median(ratios):.1f}×", 10)
+            _write_above(axes, place, max(speeds[0] + speeds[1]), 20, f"{median(ratios):.1f}×", 10)
 
 
 def _write_above(axes: Axes, place: float, top: float, points: float, words: str, size: float) -> None:
@@ -91,8 +112,7 @@ def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}×")
     axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}×" if f"{value:e}"[0] in "25" else "")
-    axes.set_xticks(range(len(found)), [pair.name for pair in found])
-    axes.set_xlim(-0.5, len(found) - 0.5)
+    _name_networks(axes, found)
     legend(axes, loc="upper left")
 
 

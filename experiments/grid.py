@@ -2,7 +2,8 @@
 
 A cell is one training run. Cells come repeat by repeat (seed by seed), and within a repeat all settings in turn, so
 that the drift of a shared machine hits all settings alike. ``axes`` are multiplied, the last one changing fastest;
-``cases`` are settings that belong together and change fastest of all; ``also`` are single cells beside that product.
+``cases`` are settings that belong together and change fastest of all; ``also`` are single cells beside that product,
+and ``changes`` single cells too, but each known only by what it names: to change one thing at a time.
 ``given`` has settings that go with a value of another one, and that cells are not told apart by.
 A budget adds to the settings, and replaces what else it names. How long a cell runs is a setting as any other
 (MAX_SECONDS, MAX_STEPS), and a number may be given by the cores of the machine ("8 per core").
@@ -57,26 +58,24 @@ class Plan:
     axes: dict[str, list[Any]] = field(default_factory=dict)
     cases: list[Settings] = field(default_factory=list)
     also: list[Settings] = field(default_factory=list)
+    changes: list[Settings] = field(default_factory=list)
     given: dict[str, dict[str, Settings]] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [0])
     warm_up: float = 0.0  # seconds from the start of each run that its figures leave out
     evaluate: int = 0  # whole games that are played with each trained cell
     expected: float = 0.0  # seconds of a cell, where its MAX_SECONDS and its start do not tell
 
-    @property
-    def varied(self) -> list[str]:
-        """The settings by which its cells differ, in the order of the grid."""
-        names = dict.fromkeys([*self.axes, *itertools.chain(*self.cases), *itertools.chain(*self.also)])
-        return [name for name in names if name not in DURATIONS]
-
-    def combinations(self) -> Iterator[Settings]:
-        """The settings of one repeat, in turn."""
+    def combinations(self) -> Iterator[tuple[Settings, list[str]]]:
+        """The settings of one repeat, in turn, with the names of those that a cell is known by, in the order of the grid."""
+        varied = [*self.axes, *itertools.chain(*self.cases), *itertools.chain(*self.also)]
         if self.axes or self.cases or not self.also:
             for values in itertools.product(*self.axes.values()):
                 for case in self.cases or [{}]:
-                    yield self._completed({**dict(zip(self.axes, values, strict=True)), **case})
+                    yield self._completed({**dict(zip(self.axes, values, strict=True)), **case}), varied
         for single in self.also:
-            yield self._completed(single)
+            yield self._completed(single), varied
+        for change in self.changes:
+            yield self._completed(change), list(change)
 
     def _completed(self, varied: Settings) -> Settings:
         """With the settings that all cells have, and those that go with what is varied here."""
@@ -112,14 +111,14 @@ class Grid:
     def cells(self, budget: str, seeds: list[int] | None = None) -> list[Cell]:
         """All cells in the order in which they run. Settings that no run would take are refused here."""
         plan = self.planned(budget)
-        return [self._cell(plan, each, seed) for seed in seeds or plan.seeds for each in plan.combinations()]
+        return [self._cell(plan, *each, seed) for seed in seeds or plan.seeds for each in plan.combinations()]
 
     def seconds(self, budget: str) -> float:
         """How long it takes on a machine with nothing else to do."""
         plan = self.planned(budget)
-        return len(plan.seeds) * sum(map(plan.cell_seconds, plan.combinations()))
+        return len(plan.seeds) * sum(plan.cell_seconds(settings) for settings, _ in plan.combinations())
 
-    def _cell(self, plan: Plan, settings: Settings, seed: int) -> Cell:
+    def _cell(self, plan: Plan, settings: Settings, names: list[str], seed: int) -> Cell:
         words = [f"{key}={_text(value)}" for key, value in {**settings, "SEED": seed}.items()]
         try:
             config = Config.from_words(words)
@@ -127,7 +126,7 @@ class Grid:
             raise ConfigError(f"{self.name}: {error}") from None
         if not (config.max_seconds or config.max_steps):
             raise ConfigError(f"{self.name}: a cell without an end: its settings need MAX_SECONDS or MAX_STEPS")
-        varied = {name.lower(): getattr(config, name.lower()) for name in plan.varied}
+        varied = {name.lower(): getattr(config, name.lower()) for name in names if name not in DURATIONS}
         return Cell(
             id=_identity(varied, seed, [*words, f"{plan.warm_up:g}", f"{plan.evaluate}"]),
             settings=varied,

@@ -89,7 +89,7 @@ def _cell_rows(found: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
     rows = [
         [
             cell["id"],
-            *(cell["settings"][name] for name in found["axes"]),
+            *(cell["settings"].get(name) for name in found["axes"]),
             cell["seed"],
             *(cell["figures"].get(name) for name in figures),
             cell["evaluation"]["mean"] if cell["evaluation"] else None,

@@ -1,6 +1,7 @@
 """The results page: what each experiment gave, with its command and machine, from ``experiments/results``.
 
-``python -m experiments.report`` writes it anew. Nothing is on it that is not in a results.json.
+``python -m experiments.report`` writes it anew. All numbers are those of a results.json; what somebody who looked at them
+has to say is beside it in a remarks.md.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from ga3c.files import write_atomically
 
 HERE = Path(__file__).parent
 PAGE, RESULTS, GRIDS = HERE / "RESULTS.md", HERE / "results", HERE / "grids"
+REMARKS = "remarks.md"
 HEAD = """# Results
 
 Made by `python -m experiments.report` from `experiments/results/*/results.json`. Each section is one run of
-`./run.sh experiment`, on the machine that it names; what was not run is listed as such.
+`./run.sh experiment`, on the machine that it names; what was not run is listed as such. "Remarks" are written by hand,
+in `remarks.md` beside the results.
 """
 
 
@@ -45,6 +48,9 @@ def _section(path: Path, results: Results) -> str:
         for picture in sorted(path.parent.glob("*.png"))
     ]
     parts += [markdown(table) for table in tables(results)]
+    remarks = path.with_name(REMARKS)
+    if remarks.exists():
+        parts.append(f"**Remarks**\n\n{remarks.read_text(encoding='utf-8').strip()}")
     parts.append(f"**What it shows**: {results['shows']}")
     parts.append(f"**What it does not show**: {results['does_not_show']}")
     if says := results["paper"].get("says"):

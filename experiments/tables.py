@@ -19,6 +19,7 @@ from experiments.cell_groups import (
     finished,
     finished_by,
     fixed_settings,
+    groups,
     in_short,
     measured,
     name_of,
@@ -26,6 +27,7 @@ from experiments.cell_groups import (
     pairs,
     published_ratios,
     published_scores,
+    score_curve,
     scores,
     top_settings,
     triple,
@@ -37,6 +39,7 @@ from experiments.statistics import Estimate, estimate, spread
 from tuner.story import gain_in_words, number
 
 NONE = "–"
+PARTS = 4  # of the way of a run, at whose ends its score is told
 REPEATS = "Medians of the repeats, in brackets the lowest to the highest."
 
 
@@ -247,7 +250,30 @@ def _setting_table(results: Results) -> list[Table]:
             ]
         )
     headers = ["setting", "runs", "score at the end", "steps", "seconds", "PPS", "TPS"]
-    return [Table("Scores by setting", headers, rows, f"{estimate_note(found)} Steps, seconds, PPS and TPS: medians.")]
+    note = f"{estimate_note(found)} Steps, seconds, PPS and TPS: medians."
+    return [Table("Scores by setting", headers, rows, note), *_way_table(results)]
+
+
+def _way_table(results: Results) -> list[Table]:
+    """The score of each setting along the way, by minutes and by steps, as far as all runs came; none without curves."""
+    cells, axes = [cell for cell in finished(results) if cell.get("curve")], axes_besides(results)
+    if not cells:
+        return []
+    places = {by: [part / PARTS * min(values(cells, by)) for part in range(1, PARTS + 1)] for by in ("seconds", "steps")}
+    headers = ["setting", *(f"{number(at / 60)} min" for at in places["seconds"]), *map(in_short, places["steps"])]
+    rows = [
+        [name_of(runs[0], axes), *(number(_score_at(runs, by, at)) for by, points in places.items() for at in points)]
+        for runs in groups(cells, axes).values()
+    ]
+    note = "Of the games that ended within the last tenth of the way to there; of several runs, the interquartile mean."
+    return [Table("Scores along the way, by minutes and by steps", headers, rows, note)]
+
+
+def _score_at(runs: Iterable[Cell], by: str, at: float) -> float | None:
+    """Of the games that ended shortly before this time, or number of steps; None where none had."""
+    near = [[score for point, score in score_curve(cell, by) if 0.9 * at <= point <= 1.01 * at] for cell in runs]
+    means = [fmean(ended) for ended in near if ended]
+    return estimate([means]).value if means else None
 
 
 def _table3(results: Results) -> list[Table]:

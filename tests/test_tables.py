@@ -165,6 +165,13 @@ def test_a_toy_budget_is_said_on_the_page(results):
     assert "**Toy budget**" in page(directory / "results", directory / "grids")
 
 
+def test_remarks_beside_the_results_are_on_the_page(results):
+    directory, add = results
+    add(lag(seeds=(0,)))
+    (directory / "results" / "lag" / "remarks.md").write_text("It was a quiet day.\n")
+    assert "**Remarks**\n\nIt was a quiet day.\n\n**What it shows**" in page(directory / "results", directory / "grids")
+
+
 def test_markdown_keeps_its_columns():
     text = markdown(Table("Title", ["a", "b"], [["1 | 2", "3"]], "A note."))
     assert text.split("\n") == ["**Title**", "", "| a | b |", "| :-- | --: |", "| 1 \\| 2 | 3 |", "", "A note."]
