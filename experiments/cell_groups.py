@@ -62,10 +62,11 @@ def is_tuned(cell: Cell) -> bool:
 
 
 def measured(trial: dict[str, Any], name: str) -> float | None:
-    """TPS or PPS of a tuner's window; none where the setting could not be measured."""
-    value = trial[name]
-    known = trial["decision"] != "failed" and value is not None and math.isfinite(value)
-    return float(value) if known else None
+    """A figure of a tuner's window; none where the setting could not be measured, or this was not noted."""
+    value = trial.get(name)
+    if trial["decision"] == "failed" or value is None or not math.isfinite(value):
+        return None
+    return float(value)
 
 
 def windows_at_end(cell: Cell) -> list[dict[str, Any]]:
@@ -74,14 +75,14 @@ def windows_at_end(cell: Cell) -> list[dict[str, Any]]:
     return [trial for trial in trials if triple(trial) == triple(cell["figures"])] or trials[-1:]
 
 
-def chosen_tps(cell: Cell) -> float | None:
-    """TPS of the tuner's choice: of the windows under it, since the others were spent on finding it."""
-    windows = windows_at_end(cell)
-    return fmean(trial["tps"] for trial in windows) if windows else figure_of(cell, "tps")
+def of_choice(cell: Cell, name: str = "tps") -> float | None:
+    """A figure of the tuner's choice: of the windows under it, since the others were spent on finding it."""
+    known = [value for trial in windows_at_end(cell) if (value := measured(trial, name)) is not None]
+    return fmean(known) if known else figure_of(cell, name)
 
 
 def tuned_cells(cells: Iterable[Cell]) -> list[Cell]:
-    return [cell for cell in cells if is_tuned(cell) and chosen_tps(cell) is not None]
+    return [cell for cell in cells if is_tuned(cell) and of_choice(cell) is not None]
 
 
 def score_of(cell: Cell) -> float | None:
@@ -108,17 +109,18 @@ def score_curve(cell: Cell, by: str = "seconds") -> list[tuple[float, float]]:
 
 
 class Pair(NamedTuple):
-    """GA3C and A3C with the same network."""
+    """GA3C and A3C with the same network; and GA3C with several games per agent, where that was run as well."""
 
     name: str
     network: str
     ours: list[Cell]
     theirs: list[Cell]
+    batched: list[Cell]
 
-    def ratios(self) -> list[float]:
-        """PPS of ours over theirs, each with the run of the same seed: these ran in turn, so that drift is in both."""
+    def ratios(self, cells: list[Cell] | None = None) -> list[float]:
+        """PPS of ours (or these) over theirs, of the same seed: those ran in turn, so that drift is in both."""
         by_seed = {cell["seed"]: figure_of(cell, "pps") for cell in self.theirs}
-        runs = [(figure_of(cell, "pps"), by_seed.get(cell["seed"])) for cell in self.ours]
+        runs = [(figure_of(cell, "pps"), by_seed.get(cell["seed"])) for cell in (self.ours if cells is None else cells)]
         return [mine / other for mine, other in runs if mine is not None and other]
 
 
@@ -127,15 +129,21 @@ def pairs(results: Results) -> list[Pair]:
 
     What only differs between the two belongs to them: each has as many agents as suit it.
     """
+    known = ("network", "algo", "envs_per_agent")
     by_algorithm = groups(results["cells"], ["algo"]).values()
-    inner = [axes_besides({"cells": cells}, "network") for cells in by_algorithm]
-    others = [axis for axis in axes_besides(results, "network", "algo") if any(axis in axes for axes in inner)]
+    inner = [axes_besides({"cells": cells}, *known) for cells in by_algorithm]
+    others = [axis for axis in axes_besides(results, *known) if any(axis in axes for axes in inner)]
     found = []
     for key, cells in finished_by(results, ["network", *others]).items():
         algorithms = groups(cells, ["algo"])
-        name = ", ".join(map(str, key))
-        found.append(Pair(name, key[0], algorithms.get(("ga3c",), []), algorithms.get(("a3c",), [])))
+        ga3c, a3c = (algorithms.get((name,), []) for name in ("ga3c", "a3c"))
+        ours = [cell for cell in ga3c if not _is_batched(cell)]
+        found.append(Pair(", ".join(map(str, key)), key[0], ours, a3c, [cell for cell in ga3c if _is_batched(cell)]))
     return found
+
+
+def _is_batched(cell: Cell) -> bool:
+    return bool((cell["settings"].get("envs_per_agent") or 1) > 1)
 
 
 def published(results: Results, name: str) -> dict[str, dict[str, float]]:

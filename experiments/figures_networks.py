@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from experiments.canvas import OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
-from experiments.cell_groups import Pair, Results, pairs, published, published_ratios, values
+from experiments.canvas import MARKED, OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
+from experiments.cell_groups import Cell, Pair, Results, pairs, published, published_ratios, values
 from experiments.statistics import spread
 from tuner.plots import INK
 from tuner.story import number
@@ -15,13 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
+BATCHED = "GA3C, large batches"
 ASIDE = 0.2  # of the space of a network: how far the bars of the two algorithms are from its middle
 BARS: dict[str, dict[str, Any]] = {
     "GA3C": {"color": OURS},
     "A3C": {"color": OTHER, "hatch": "//", "edgecolor": "white"},
 }
 # On a logarithmic axis the length of a bar says nothing, so speeds are marks.
-MARKS: dict[str, dict[str, Any]] = {"GA3C": {"color": OURS, "fmt": "o"}, "A3C": {"color": OTHER, "fmt": "s"}}
+MARKS: dict[str, dict[str, Any]] = {
+    "GA3C": {"color": OURS, "fmt": "o"},
+    "A3C": {"color": OTHER, "fmt": "s"},
+    BATCHED: {"color": MARKED, "fmt": "^"},
+}
 DIAMONDS: dict[str, Any] = {"color": PAPER, "marker": "D", "markersize": 6, "markeredgecolor": "white", "zorder": 4}
 
 
@@ -39,22 +43,28 @@ def draw_networks(results: Results) -> SubFigure:
 
 def _draw_speeds(axes: Axes, found: list[Pair]) -> None:
     for label, style in MARKS.items():
-        runs = [values(pair.ours if label == "GA3C" else pair.theirs, "pps") for pair in found]
+        runs = [values(_cells(pair, label), "pps") for pair in found]
         places = [place + _aside(label) for place, repeats in enumerate(runs) if repeats]
         figures = [spread(repeats) for repeats in runs if repeats]
-        medians = [figure["median"] for figure in figures]
-        axes.errorbar(places, medians, whiskers(figures), label=label, markersize=8, capsize=3, **style)
+        if figures:
+            medians = [figure["median"] for figure in figures]
+            axes.errorbar(places, medians, whiskers(figures), label=label, markersize=8, capsize=3, **style)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_ylabel("PPS (steps / s)")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * 2)  # room for the legend
     _name_networks(axes, found)
-    _write_speeds(axes, found)
-    tidy(axes, "steps per second; above: GA3C / A3C")
-    legend(axes, loc="upper right", ncols=2)
+    tidy(axes, "steps per second")
+    legend(axes, loc="upper right", ncols=3)
+
+
+def _cells(pair: Pair, label: str) -> list[Cell]:
+    return {"GA3C": pair.ours, "A3C": pair.theirs, BATCHED: pair.batched}[label]
 
 
 def _aside(label: str) -> float:
-    return -ASIDE if label == "GA3C" else ASIDE
+    return {"GA3C": -ASIDE, "A3C": ASIDE, BATCHED: 0.0}[label]
 
 
 def _name_networks(axes: Axes, found: list[Pair]) -> None:
@@ -64,45 +74,40 @@ def _name_networks(axes: Axes, found: list[Pair]) -> None:
 
 def _draw_bars(axes: Axes, found: list[Pair], name: str) -> None:
     for label, style in BARS.items():
-        runs = [values(pair.ours if label == "GA3C" else pair.theirs, name) for pair in found]
+        runs = [values(_cells(pair, label), name) for pair in found]
         places = [place + _aside(label) for place in range(len(found))]
         bars(axes, places, runs, 1.9 * ASIDE, label=label, **style)
     _name_networks(axes, found)
 
 
-def _write_speeds(axes: Axes, found: list[Pair]) -> None:
-    """The medians above their marks, and the ratio above both."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high * 3)
-    for place, pair in enumerate(found):
-        speeds = [values(pair.ours, "pps"), values(pair.theirs, "pps")]
-        for shift, runs in zip((-ASIDE, ASIDE), speeds, strict=True):
-            if runs:
-                _write_above(axes, place + shift, max(runs), 7, number(median(runs)), 8)
-        if ratios := pair.ratios():
-            _write_above(axes, place, max(speeds[0] + speeds[1]), 20, f"{median(ratios):.1f}×", 10)
-
-
-def _write_above(axes: Axes, place: float, top: float, points: float, words: str, size: float) -> None:
-    axes.annotate(words, (place, top), (0, points), textcoords="offset points", ha="center", fontsize=size)
+def _write(axes: Axes, words: str, point: tuple[float, float], points_above: float) -> None:
+    axes.annotate(words, point, (0, points_above), textcoords="offset points", ha="center", fontsize=8)
 
 
 def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:
     """By network, beside the paper's: on a device that is faster than the CPU the ratio grows with the network."""
     tidy(axes, "GA3C / A3C: median, lowest to highest pair of runs")
-    here = [(place, spread(ratios)) for place, pair in enumerate(found) if (ratios := pair.ratios())]
+    ours = {
+        label: [(at, spread(ratios)) for at, pair in enumerate(found) if (ratios := pair.ratios(_cells(pair, label)))]
+        for label in ("GA3C", BATCHED)
+    }
     paper = {
         system: [(place, column[pair.network]) for place, pair in enumerate(found) if pair.network in column]
         for system, column in published_ratios(results).items()
     }
-    if not here and not any(paper.values()):
+    if not any(ours.values()) and not any(paper.values()):
         say_nothing(axes, "no pair of runs")
         return
-    if here:
-        figures = [one for _, one in here]
-        medians = [one["median"] for one in figures]
-        places = [place for place, _ in here]
-        axes.errorbar(places, medians, whiskers(figures), fmt="o-", color=OURS, capsize=3, label="here")
+    for label, here in ours.items():
+        if here:
+            figures = [one for _, one in here]
+            medians = [one["median"] for one in figures]
+            style = {**MARKS[label], "fmt": f"{MARKS[label]['fmt']}-"}
+            name = "here" if label == "GA3C" else "here, large batches"
+            axes.errorbar([place for place, _ in here], medians, whiskers(figures), capsize=3, label=name, **style)
+            for place, one in here:
+                words, above = f"{number(one['median'])}×", label == BATCHED
+                _write(axes, words, (place, one["high" if above else "low"]), 5 if above else -13)
     for (system, known), marker in zip(paper.items(), "D^v", strict=False):
         if known:
             line = "--" if len(known) == len(found) else ""  # none through networks of which it says nothing

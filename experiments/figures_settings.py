@@ -12,11 +12,11 @@ from experiments.cell_groups import (
     Cell,
     Results,
     axes_besides,
-    chosen_tps,
     finished,
     finished_by,
     fixed_settings,
     name_of,
+    of_choice,
     top_settings,
     triple,
     tuned_cells,
@@ -37,6 +37,7 @@ CHOICE: dict[str, Any] = {
     "markeredgecolor": "white",
     "zorder": 4,
 }
+CHOICE_LINE: dict[str, Any] = {"color": MARKED, "linewidth": 1, "linestyle": "--"}
 SHADES = (OURS, "#56b4e9", "#b5d7ee")  # of the first, the second and the third of a rank
 
 
@@ -62,7 +63,7 @@ def draw_settings(results: Results) -> SubFigure:
             say_nothing(left, "no setting was measured")
             say_nothing(right, "no setting was measured")
             continue
-        tuned = [(cell["figures"]["agents"], chosen_tps(cell) or 0.0) for cell in tuned_cells(cells)]
+        tuned = [(cell["figures"]["agents"], of_choice(cell) or 0.0) for cell in tuned_cells(cells)]
         _draw_all_settings(left, fixed)
         if tuned:
             left.plot(*zip(*tuned, strict=True), **CHOICE)
@@ -70,7 +71,7 @@ def draw_settings(results: Results) -> SubFigure:
         best = max(median(values(runs, "tps")) for runs in fixed.values())
         _draw_top(right, cells, {key: [tps / best for tps in values(runs, "tps")] for key, runs in fixed.items()})
         for _, tps in tuned:
-            right.axhline(tps / best, color=MARKED, linewidth=1, linestyle="--")
+            right.axhline(tps / best, **CHOICE_LINE)
         right.set_ylabel("TPS / best TPS")
         tidy(right, f"{name}the top {TOP} NP/NT of each NA; 1 is the best setting")
     _explain_settings(figure, finished(results))
@@ -117,12 +118,16 @@ def _explain_settings(figure: SubFigure, cells: list[Cell]) -> None:
         for pair, style in _thread_styles(pairs).items()
     ]
     ranks = _rank_patches()
-    if tuned := tuned_cells(cells):
-        chosen = ", ".join(dict.fromkeys(triple(cell["figures"]) for cell in tuned))
+    if chosen := _choices(cells):
         lines.append(Line2D([], [], label=f"tuner's choice: {chosen}", **CHOICE))
-        ranks.append(Line2D([], [], color=MARKED, linestyle="--", linewidth=1, label="tuner's choice"))
+        ranks.append(Line2D([], [], label="tuner's choice", **CHOICE_LINE))
     legend(figure, handles=lines, loc="outside lower left", ncols=max(4, len({pair[0] for pair in pairs})))
     legend(figure, handles=ranks, loc="outside lower right", ncols=2)
+
+
+def _choices(cells: list[Cell]) -> str:
+    """What the tuner of each run with one ended with; empty where there was none."""
+    return ", ".join(dict.fromkeys(triple(cell["figures"]) for cell in tuned_cells(cells)))
 
 
 def _rank_patches() -> list[Any]:
@@ -169,7 +174,19 @@ def draw_queues(results: Results) -> SubFigure:
                 say_nothing(axes, "no setting was measured")
                 continue
             _draw_top(axes, cells, {setting: values(runs, figure_name) for setting, runs in fixed.items()})
+            for cell in tuned_cells(cells):
+                if (chosen := of_choice(cell, figure_name)) is not None:
+                    axes.axhline(chosen, **CHOICE_LINE)
             axes.set_ylabel(unit)
             tidy(axes, f"{name}{title} of the top {TOP} NP/NT of each NA")
-    legend(figure, handles=_rank_patches(), loc="outside lower left", ncols=3)
+    _explain_queues(figure, finished(results))
     return figure
+
+
+def _explain_queues(figure: SubFigure, cells: list[Cell]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = _rank_patches()
+    if chosen := _choices(cells):
+        handles.append(Line2D([], [], label=f"tuner's choice: {chosen}", **CHOICE_LINE))
+    legend(figure, handles=handles, loc="outside lower left", ncols=4)

@@ -66,7 +66,7 @@ class Plan:
     expected: float = 0.0  # seconds of a cell, where its MAX_SECONDS and its start do not tell
 
     def combinations(self) -> Iterator[tuple[Settings, list[str]]]:
-        """The settings of one repeat, in turn, with the names of those that a cell is known by, in the order of the grid."""
+        """The settings of one repeat, in turn, each with the names of those that it is known by."""
         varied = [*self.axes, *itertools.chain(*self.cases), *itertools.chain(*self.also)]
         if self.axes or self.cases or not self.also:
             for values in itertools.product(*self.axes.values()):

@@ -14,7 +14,7 @@ from experiments import usage
 from experiments.grid import Cell
 from ga3c.config import available_cores
 from tuner.trace import FILE as TRACE
-from tuner.trace import read_trace
+from tuner.trace import Trial, read_trace
 
 CURVE_POINTS = 60  # of a whole run
 # Means of the measured rows of metrics.jsonl, each weighted by its window.
@@ -92,16 +92,26 @@ def trials(run: Path) -> list[dict[str, Any]] | None:
     """What the tuner measured, where there was one."""
     if not (run / TRACE).exists():
         return None
+    rows = _json_lines(run / "metrics.jsonl")
     return [
         {
             "seconds": trial.seconds,
             **trial.measurement.setting._asdict(),
             "tps": trial.measurement.mean_tps,
             "pps": trial.measurement.pps,
+            "training_queue": fmean(trial.measurement.training_queue),
+            "prediction_batch": _within(rows, trial, "prediction_batch"),
             "decision": trial.decision.verdict,
         }
         for trial in read_trace(run).trials
     ]
+
+
+def _within(rows: list[dict[str, Any]], trial: Trial, name: str) -> float | None:
+    """The mean of the rows of metrics.jsonl that lie in the window of this trial; None where none does."""
+    begun = trial.seconds - trial.window
+    inside = [row[name] for row in rows if begun <= row["seconds"] - row["window"] and row["seconds"] <= trial.seconds]
+    return fmean(inside) if inside else None
 
 
 def _choice(run: Path) -> dict[str, int]:

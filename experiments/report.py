@@ -1,7 +1,7 @@
 """The results page: what each experiment gave, with its command and machine, from ``experiments/results``.
 
-``python -m experiments.report`` writes it anew. All numbers are those of a results.json; what somebody who looked at them
-has to say is beside it in a remarks.md.
+``python -m experiments.report`` writes it anew. All numbers are those of a results.json; what somebody who looked at
+them has to say is beside it in a remarks.md.
 """
 
 from __future__ import annotations

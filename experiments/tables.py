@@ -12,9 +12,9 @@ from experiments.cell_groups import (
     THREADS,
     TOP,
     Cell,
+    Pair,
     Results,
     axes_besides,
-    chosen_tps,
     failures,
     finished,
     finished_by,
@@ -24,6 +24,7 @@ from experiments.cell_groups import (
     measured,
     name_of,
     normalised,
+    of_choice,
     pairs,
     published_ratios,
     published_scores,
@@ -41,6 +42,7 @@ from tuner.story import gain_in_words, number
 NONE = "–"
 PARTS = 4  # of the way of a run, at whose ends its score is told
 REPEATS = "Medians of the repeats, in brackets the lowest to the highest."
+TUNER = "Tuner: its windows at its choice."
 
 
 @dataclass(frozen=True)
@@ -172,12 +174,12 @@ def _figure3(results: Results) -> list[Table]:
         rows += [_tuner_row(cell, best) for cell in tuned_cells(cells)]
         title = f"TPS of the top {TOP} NP/NT for each NA, of {len(all_fixed)} settings that were measured{name}"
         headers = ["NA/NP/NT", "TPS", "of the best", "PPS", "trained/s"]
-        made.append(Table(title, headers, rows, f"{REPEATS} Tuner: its windows at its choice."))
+        made.append(Table(title, headers, rows, f"{REPEATS} {TUNER}"))
     return made
 
 
 def _tuner_row(cell: Cell, best: float | None) -> list[str]:
-    tps = chosen_tps(cell)
+    tps = of_choice(cell)
     return [f"tuner: {triple(cell['figures'])}", number(tps), _share(tps / best if best and tps else None), NONE, NONE]
 
 
@@ -203,18 +205,26 @@ def _figure4(results: Results) -> list[Table]:
             for top in top_settings(cells).values()
             for setting, runs in top
         ]
+        rows += [
+            [
+                f"tuner: {triple(cell['figures'])}",
+                *(number(of_choice(cell, column)) for column in ("tps", "training_queue", "prediction_batch")),
+                NONE,
+            ]
+            for cell in tuned_cells(cells)
+        ]
         title = f"Queue and batch of the top {TOP} NP/NT for each NA{name}"
         headers = ["NA/NP/NT", "TPS", "training queue", "prediction batch", "policy lag"]
-        made.append(Table(title, headers, rows, REPEATS))
+        made.append(Table(title, headers, rows, f"{REPEATS} {TUNER}"))
     return made
 
 
 def _table2(results: Results) -> list[Table]:
     """PPS, their ratio run by run, and how busy the machine was."""
-    paper = published_ratios(results)
+    paper, found = published_ratios(results), pairs(results)
     headers = ["network", "GA3C, PPS", "A3C, PPS", "GA3C / A3C", "in the paper", "CPU", "device"]
     rows = []
-    for pair in pairs(results):
+    for pair in found:
         both = (pair.ours, pair.theirs)
         rows.append(
             [
@@ -231,7 +241,30 @@ def _table2(results: Results) -> list[Table]:
     )
     if paper:
         note += f" The paper's ratios: {', '.join(paper)}."
-    return [Table("Steps per second", headers, rows, note)]
+    made = [Table("Steps per second", headers, rows, note)]
+    if any(pair.batched for pair in found):
+        made.append(_batched_table(found))
+    return made
+
+
+def _batched_table(found: list[Pair]) -> Table:
+    headers = ["network", "GA3C, PPS", "A3C, PPS", "GA3C / A3C", "CPU", "device", "samples of a batch"]
+    rows = [
+        [
+            pair.name,
+            *(spread_text(values(cells, "pps")) for cells in (pair.batched, pair.theirs)),
+            spread_text(pair.ratios(pair.batched), _ratio),
+            *(median_text(values(pair.batched, name), _share) for name in ("cpu", "device")),
+            median_text(values(pair.batched, "training_batch")),
+        ]
+        for pair in found
+    ]
+    return Table(
+        "Steps per second of GA3C with many games per agent and large batches, beside the same A3C",
+        headers,
+        rows,
+        "Not the same work: an update of GA3C has many experiences here, one of A3C has one.",
+    )
 
 
 def _setting_table(results: Results) -> list[Table]:
@@ -255,11 +288,13 @@ def _setting_table(results: Results) -> list[Table]:
 
 
 def _way_table(results: Results) -> list[Table]:
-    """The score of each setting along the way, by minutes and by steps, as far as all runs came; none without curves."""
+    """The score of each setting along the way, by minutes and by steps, as far as all runs came."""
     cells, axes = [cell for cell in finished(results) if cell.get("curve")], axes_besides(results)
     if not cells:
         return []
-    places = {by: [part / PARTS * min(values(cells, by)) for part in range(1, PARTS + 1)] for by in ("seconds", "steps")}
+    places = {
+        by: [part / PARTS * min(values(cells, by)) for part in range(1, PARTS + 1)] for by in ("seconds", "steps")
+    }
     headers = ["setting", *(f"{number(at / 60)} min" for at in places["seconds"]), *map(in_short, places["steps"])]
     rows = [
         [name_of(runs[0], axes), *(number(_score_at(runs, by, at)) for by, points in places.items() for at in points)]

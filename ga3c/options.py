@@ -79,6 +79,8 @@ class PlayOptions(PolicyOptions):
     first: int = setting(0, "number of the first game, as eval counts them", low=0, high=1_000_000)
     video: str = setting("", "record to this .mp4 or .gif; empty: show in a window")
     fps: float | None = setting(None, "pictures per second; auto: the speed of the game", above=0, high=1000)
+    start: float = setting(0.0, "seconds of play that are left out at first, at the speed of the game", low=0)
+    seconds: float = setting(0.0, "seconds of play that are shown; 0: all of it", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

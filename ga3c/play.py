@@ -213,15 +213,24 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     else:
         viewer = record_gif(path, fps) if path.suffix.lower() == ".gif" else record_mp4(path, fps)
     results: list[GameResult] = []
+    first = round(options.start * example.fps)
+    last = first + options.seconds * example.fps if options.seconds else math.inf
+    seen = 0
     with viewer as show, suppress(Enough):
         for number in range(options.first, options.first + options.episodes):
             with closing(make_stage(saved.config)) as stage:
                 game = Game(stage, options, number)
                 for picture in play_game(game, stage, policy):
-                    show(picture)
+                    if seen >= last:
+                        raise Enough
+                    if seen >= first:
+                        show(picture)
+                    seen += 1
             assert game.result
             results.append(game.result)
             watch(game.result)
+        if seen <= first:
+            raise ConfigError(f"START={options.start:g} is after the end of what is played: there is nothing to show")
     return results
 
 
@@ -230,6 +239,6 @@ def main(words: list[str]) -> int:
     torch.set_num_threads(1)  # as in ``eval``, whose games these are
     results = play(options, lambda result: print(describe(result), flush=True))
     if options.video:
-        whole = len(results) == options.episodes
-        print(f"written to {options.video}" + ("" if whole else f", cut at {GIF_SECONDS} seconds: use .mp4 for more"))
+        cut = len(results) < options.episodes and not options.seconds
+        print(f"written to {options.video}" + (f", cut at {GIF_SECONDS} seconds: use .mp4 for more" if cut else ""))
     return 0

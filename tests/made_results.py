@@ -174,11 +174,15 @@ def table2(seeds=(0, 1, 2), networks=NETWORKS, device=None):
     dice, cells = random.Random(4), []
     for seed in seeds:
         for place, network in enumerate(networks):
-            for algo, pps in (("ga3c", 1400 / 2.2**place), ("a3c", 420 / 2.4**place)):
+            for algo, envs, pps in (
+                ("ga3c", 1, 1400 / 2.2**place),
+                ("a3c", 1, 420 / 2.4**place),
+                ("ga3c", 32, 1700 / 2.1**place),
+            ):
                 pps *= dice.uniform(0.9, 1.1)
                 busy = {"cpu": dice.uniform(0.9, 1.0), "device": device}
-                settings = {"network": network, "algo": algo, "agents": 16 if algo == "ga3c" else 2}
-                cells.append(made_cell(settings, seed, pps=pps, **busy))
+                settings = {"network": network, "algo": algo, "envs_per_agent": envs}
+                cells.append(made_cell(settings, seed, pps=pps, training_batch=5.0 if envs == 1 else 160.0, **busy))
     return made_results("table2", cells, paper={"systems": SYSTEMS})
 
 
@@ -219,6 +223,15 @@ def learning_curves(
     return made_results(name, cells, paper={"says": "What the paper says of this figure."})
 
 
+def changes(seeds=(0,)):
+    dice, cells = random.Random(9), []
+    for seed in seeds:
+        for settings in ({}, {"t_max": 5}, {"correction": "vtrace"}, {"learning_rate": 3e-4, "rmsprop_epsilon": 0.1}):
+            curve = learning(dice, 540, dice.uniform(0, 20))
+            cells.append(made_cell(settings, seed, curve=curve, steps=curve[-1][1], score=curve[-1][2]))
+    return made_results("defaults", cells)
+
+
 def lag(seeds=(0, 1, 2), with_scores=True):
     dice, cells = random.Random(8), []
     for seed in seeds:
@@ -241,4 +254,5 @@ def every_experiment():
         "figure6": learning_curves("figure6", "learning_rate", (3e-4, 1e-4)),
         "figure7": learning_curves("figure7", "min_batch", (1, 5, 20, 40, 80), games=("Boxing", "Pong")),
         "lag": lag(),
+        "defaults": changes(),
     }

@@ -164,6 +164,19 @@ def test_figure4_shows_the_settings_that_figure3_ranks():
     assert tallest_rank[-1].get_height() == by_setting[best]["training_queue"]
 
 
+def test_figure4_marks_the_queue_and_the_batch_of_the_tuners_choice():
+    results = speed_grid("figure4", seeds=(0,))
+    tried = {"seconds": 10, "agents": 28, "predictors": 1, "trainers": 2, "tps": 30.0, "pps": 40.0, "decision": "start"}
+    measured = {**tried, "training_queue": 2.5, "prediction_batch": 7.0}
+    results["cells"][-1]["trials"] = [measured, {**measured, "training_queue": 3.5, "prediction_batch": None}]
+    figure = picture(results)
+    queue, batch = (
+        [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"] for axes in figure.axes
+    )
+    assert (queue, batch) == ([3.0], [7.0])
+    assert "tuner's choice: 28/1/2" in words(figure)
+
+
 def _rgba(colour):
     from matplotlib.colors import to_rgba
 
@@ -177,7 +190,7 @@ def test_table2_has_ratios_of_the_same_seed_and_the_papers():
         for seed, pps in enumerate(speeds)
     ]
     figure = picture(made_results("table2", cells, paper=made_table2()["paper"]))
-    assert "4.0×" in words(figure)
+    assert "4.00×" in words(figure)
     assert "the paper, System I" in words(figure)
     _, ratio, _, _ = figure.axes
     published = next(line for line in ratio.lines if line.get_label() == "the paper, System I")

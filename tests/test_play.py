@@ -49,6 +49,21 @@ def test_a_gif_is_bounded(tmp_path, monkeypatch):
     assert len(list(gif_colours(video))) == 4
 
 
+def test_a_part_of_the_game_is_recorded(tmp_path):
+    video = tmp_path / "out.gif"
+    run = make_run(tmp_path, "Lasting-v0")
+    assert not play(PlayOptions(run=run, seed=1, video=str(video), start=0.1, seconds=0.2, device="cpu"))
+    assert [colour[0] for colour, _ in gif_colours(video)] == [2, 3, 4, 5]  # of 20 pictures a second
+
+
+@pytest.mark.parametrize("name", ["out.gif", "out.mp4"])
+def test_a_part_after_the_end_is_refused(tmp_path, name):
+    options = PlayOptions(run=make_run(tmp_path, "Lasting-v0"), video=str(tmp_path / name), start=60.0, device="cpu")
+    with pytest.raises(ConfigError, match="START=60 is after the end"):
+        play(options)
+    assert not (tmp_path / name).exists()
+
+
 def test_an_mp4_shows_the_games_that_evaluation_scores(tmp_path, capsys):
     run, video = make_run(tmp_path, "SpaceInvaders", sticky=0.25), tmp_path / "out.mp4"
     scored = evaluate(EvalOptions(run=run, episodes=2, seed=3, max_steps=50, device="cpu"))

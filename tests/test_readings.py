@@ -139,7 +139,8 @@ def test_a_run_without_a_game_has_an_empty_curve(run):
 def test_the_final_setting_is_what_the_tuner_chose_not_what_it_was_trying(run):
     start, better, worse = Setting(1, 1, 1), Setting(4, 1, 2), Setting(9, 1, 2)
     plan = Plan("anneal", start, Space(16, 4, 4), System(2))
-    write_lines(run / "metrics.jsonl", [row(1.0, 1.0)])
+    rows = [row(at, 5.0, prediction_batch=batch) for at, batch in ((39.0, 1.0), (46.0, 4.0), (60.0, 6.0), (63.0, 9.0))]
+    write_lines(run / "metrics.jsonl", rows)
     assert trials(run) is None
     assert figures(run, cell())["agents"] == SUMMARY["agents"]
     tried = [(start, "start", start, 2.0), (better, "accepted", better, 6.0), (worse, "refused", better, 3.0)]
@@ -152,7 +153,7 @@ def test_the_final_setting_is_what_the_tuner_chose_not_what_it_was_trying(run):
                 20.0,
                 start,
                 proposed,
-                Measurement(proposed, (tps, tps), 5 * tps),
+                Measurement(proposed, (tps, tps), 5 * tps, training_queue=(6.0, 8.0)),
                 Decision(verdict, incumbent, "", 0.0),
             )
         )
@@ -168,6 +169,8 @@ def test_the_final_setting_is_what_the_tuner_chose_not_what_it_was_trying(run):
         "trainers": 2,
         "tps": 3.0,
         "pps": 15.0,
+        "training_queue": 7.0,
+        "prediction_batch": 5.0,  # of the two rows that lie in its window, from 40 to 60 s
         "decision": "refused",
     }
 

@@ -56,6 +56,16 @@ def test_a_network_without_its_counterpart_has_no_ratio():
     assert table.rows == [["small", "700", "–", "–", "–", "95 %, –", "–, –"]]
 
 
+def test_ga3c_with_many_games_per_agent_is_beside_the_same_a3c():
+    cells = [
+        made_cell({"network": "small", "algo": algo, "envs_per_agent": envs}, pps=pps, training_batch=batch)
+        for algo, envs, pps, batch in (("ga3c", 1, 600.0, 5), ("a3c", 1, 500.0, 5), ("ga3c", 32, 1500.0, 160))
+    ]
+    first, second = tables(made_results("table2", cells))
+    assert first.rows == [["small", "600", "500", "1.20", "–", "95 %, 95 %", "–, –"]]
+    assert second.rows == [["small", "1,500", "500", "3.00", "95 %", "–", "160"]]
+
+
 def test_the_top_settings_of_each_na():
     (table,) = tables(speed_grid("figure3"))
     assert [row[0].split("/")[0] for row in table.rows[:12]] == ["4"] * 3 + ["8"] * 3 + ["16"] * 3 + ["32"] * 3
@@ -118,6 +128,35 @@ def test_lag_by_setting_with_and_without_a_correction():
     assert len(table.rows) == 16
     assert table.rows[0][0] == "4/1/1, batch ≥ 20, no correction"
     assert table.rows[1][0] == "4/1/1, batch ≥ 20, V-trace"
+
+
+def test_scores_along_the_way_by_minutes_and_by_steps():
+    """One run plays twice as fast: at the same steps it has the same score, at the same time the better one."""
+    cells = [
+        made_cell(
+            settings, curve=[[t, speed * t, speed * t / 100] for t in range(1, 401)], seconds=400.0, steps=speed * 400
+        )
+        for settings, speed in (({}, 100), ({"t_max": 5}, 200))
+    ]
+    _, way = tables(made_results("defaults", cells))
+    assert way.headers == [
+        "setting",
+        "1.67 min",
+        "3.33 min",
+        "5.00 min",
+        "6.67 min",
+        "10.0 k",
+        "20.0 k",
+        "30.0 k",
+        "40.0 k",
+    ]
+    slow, fast = way.rows
+    assert (slow[0], fast[0]) == ("unchanged", "T_MAX = 5")
+    by_time, by_steps = ([float(score) for score in places] for places in (slow[1:5], slow[5:]))
+    assert by_steps == pytest.approx(by_time, rel=0.01)
+    assert [float(score) for score in fast[5:]] == pytest.approx(by_steps, rel=0.01)
+    assert [float(score) for score in fast[1:5]] == pytest.approx([2 * score for score in by_time], rel=0.01)
+    assert by_time[-1] == pytest.approx(380, rel=0.01)  # of the games from 360 s on
 
 
 def test_every_table_has_as_many_columns_as_heads_and_fits_the_terminal(capsys):
