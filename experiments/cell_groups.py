@@ -108,6 +108,13 @@ def score_curve(cell: Cell, by: str = "seconds") -> list[tuple[float, float]]:
     return [(seconds if by == "seconds" else steps, score) for seconds, steps, score in rows]
 
 
+def speed_ratios(ours: Iterable[Cell], theirs: Iterable[Cell]) -> list[float]:
+    """PPS of ours over theirs, of the same seed: those ran in turn, so that drift is in both."""
+    by_seed = {cell["seed"]: figure_of(cell, "pps") for cell in theirs}
+    runs = [(figure_of(cell, "pps"), by_seed.get(cell["seed"])) for cell in ours]
+    return [mine / other for mine, other in runs if mine is not None and other]
+
+
 class Pair(NamedTuple):
     """GA3C and A3C with the same network; and GA3C with several games per agent, where that was run as well."""
 
@@ -117,11 +124,8 @@ class Pair(NamedTuple):
     theirs: list[Cell]
     batched: list[Cell]
 
-    def ratios(self, cells: list[Cell] | None = None) -> list[float]:
-        """PPS of ours (or these) over theirs, of the same seed: those ran in turn, so that drift is in both."""
-        by_seed = {cell["seed"]: figure_of(cell, "pps") for cell in self.theirs}
-        runs = [(figure_of(cell, "pps"), by_seed.get(cell["seed"])) for cell in (self.ours if cells is None else cells)]
-        return [mine / other for mine, other in runs if mine is not None and other]
+    def ratios(self) -> list[float]:
+        return speed_ratios(self.ours, self.theirs)
 
 
 def pairs(results: Results) -> list[Pair]:

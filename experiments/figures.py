@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from experiments.canvas import new_figure, save, say_nothing
 from experiments.cell_groups import Results, finished
 from experiments.figures_changes import draw_changes
-from experiments.figures_learning import draw_curves, draw_lag, draw_scores
+from experiments.figures_lag import draw_lag
+from experiments.figures_learning import draw_curves, draw_scores
 from experiments.figures_networks import draw_networks
 from experiments.figures_settings import draw_queues, draw_settings
 from experiments.figures_tuning import draw_tuning

@@ -1,11 +1,11 @@
-"""Pictures about what was learned: figures 5, 6 and 7 and table 3 of the paper, and the policy lag."""
+"""Pictures about what was learned: figures 5, 6 and 7 and table 3 of the paper."""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from experiments.canvas import OTHER, OURS, PAPER, legend, new_figure, plain, say_nothing, style_of, tidy, whiskers
+from experiments.canvas import OTHER, OURS, PAPER, legend, new_figure, plain, say_nothing, style_of, tidy
 from experiments.cell_groups import (
     PLAYERS,
     Cell,
@@ -22,7 +22,7 @@ from experiments.cell_groups import (
     scores,
     values,
 )
-from experiments.statistics import Band, Estimate, band, estimate, spread
+from experiments.statistics import Band, Estimate, band, estimate
 from tuner.plots import INK
 from tuner.story import number, unit_of
 
@@ -197,56 +197,3 @@ def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], results:
         for words, at in zip(shown, columns.values(), strict=True):
             axes.text(at, row, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9)
     axes.set_axis_off()
-
-
-def draw_lag(results: Results) -> SubFigure:
-    """Mean and largest lag of each setting, with and without a correction, and the scores if there are any."""
-    others = axes_besides(results, "correction")
-    parts = finished_by(results, others)
-    corrections = groups(results["cells"], ["correction"])
-    colours = {key: style_of(place)["color"] for place, key in enumerate(corrections)}
-    scored = bool(scores(finished(results)))
-    figure = new_figure(results, 2.2 + (0.25 + 0.22 * len(corrections)) * len(parts))
-    panels = figure.subplots(1, 1 + scored, squeeze=False, sharey=True)[0]
-    height = 0.8 / len(corrections)
-    found = []
-    for row, cells in enumerate(parts.values()):
-        for place, correction in enumerate(corrections):
-            runs = groups(cells, ["correction"]).get(correction, [])
-            at = row + (place - (len(corrections) - 1) / 2) * height
-            _draw_lags(panels[0], at, runs, height, colours[correction])
-            if known := scores(runs):
-                found.append(estimate([known]))
-                _draw_estimate(panels[1], at, found[-1], colours[correction])
-    panels[0].set_yticks(range(len(parts)), [plain(name_of(cells[0], others)) for cells in parts.values()])
-    panels[0].set_ylim(len(parts) - 0.5, -0.5)
-    panels[0].set_xlim(left=0)
-    panels[0].set_xlabel("updates")
-    tidy(panels[0], "policy lag: means (bars, with their spread), largest (|)", grid="x")
-    if scored:
-        panels[1].set_xlabel("score")
-        tidy(panels[1], f"score: {_meaning(found)}", grid="x")
-    if len(corrections) > 1:
-        names = [name_of(runs[0], ["correction"]) for runs in corrections.values()]
-        _explain_colours(figure, dict(zip(names, colours.values(), strict=True)))
-    return figure
-
-
-def _draw_lags(axes: Axes, at: float, runs: list[Cell], height: float, colour: str) -> None:
-    means, largest = values(runs, "lag_mean"), values(runs, "lag_max")
-    if means:
-        figure = spread(means)
-        axes.barh(at, figure["median"], height * 0.92, color=colour)
-        if len(means) > 1:
-            axes.errorbar(
-                figure["median"], at, xerr=whiskers([figure]), fmt="none", ecolor=INK, elinewidth=1, capsize=2
-            )
-    if largest:
-        axes.plot([max(largest)], [at], "|", color=INK, markersize=9, markeredgewidth=1.8)
-
-
-def _explain_colours(figure: SubFigure, colours: dict[str, str]) -> None:
-    from matplotlib.patches import Patch
-
-    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
-    legend(figure, handles=handles, loc="outside lower left", ncols=len(handles))

@@ -141,10 +141,12 @@ def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list
     """Bars for the best of each NA, from the left in the order of their TPS, with their NP/NT in them."""
     tops = top_settings(cells)
     width = 0.8 / TOP
+    highest = max((max(runs) for runs in figures.values() if runs), default=0.0)
     for column, top in enumerate(tops.values()):
         for rank, (setting, _) in enumerate(top):
-            place = column + (rank - (len(top) - 1) / 2) * width
-            bars(axes, [place], [figures.get(setting, [])], width * 0.94, color=SHADES[rank])
+            place, runs = column + (rank - (len(top) - 1) / 2) * width, figures.get(setting, [])
+            bars(axes, [place], [runs], width * 0.94, color=SHADES[rank])
+            covered = bool(runs) and median(runs) > 0.08 * highest  # by a bar that is high enough for the words
             axes.annotate(
                 f"{setting[1]}/{setting[2]}",
                 (place, 0),
@@ -152,7 +154,7 @@ def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
-                color="white" if rank == 0 else INK,
+                color="white" if rank == 0 and covered else INK,
             )
     axes.set_xticks(range(len(tops)), [f"{agents}" for agents in tops])
     axes.set_xlim(-0.6, len(tops) - 0.4)

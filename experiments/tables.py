@@ -30,6 +30,7 @@ from experiments.cell_groups import (
     published_scores,
     score_curve,
     scores,
+    speed_ratios,
     top_settings,
     triple,
     tuned_cells,
@@ -253,7 +254,7 @@ def _batched_table(found: list[Pair]) -> Table:
         [
             pair.name,
             *(spread_text(values(cells, "pps")) for cells in (pair.batched, pair.theirs)),
-            spread_text(pair.ratios(pair.batched), _ratio),
+            spread_text(speed_ratios(pair.batched, pair.theirs), _ratio),
             *(median_text(values(pair.batched, name), _share) for name in ("cpu", "device")),
             median_text(values(pair.batched, "training_batch")),
         ]
@@ -350,22 +351,26 @@ def _normal_text(game: str, score: float | None) -> str:
 
 def _lag(results: Results) -> list[Table]:
     axes = axes_besides(results)
-    found: list[Estimate] = []
     rows = []
     for cells in finished_by(results, axes).values():
-        largest = values(cells, "lag_max")
+        largest, settings = values(cells, "lag_max"), cells[0]["settings"]
+        plain = {**settings, "correction": "none"}
+        uncorrected = [cell for cell in finished(results) if cell["settings"] == plain != settings]
         rows.append(
             [
                 name_of(cells[0], axes),
                 spread_text(values(cells, "lag_mean")),
                 _plain(max(largest, default=None)),
                 *(median_text(values(cells, name)) for name in ("training_queue", "tps", "pps")),
-                _scored(scores(cells), found),
+                spread_text(speed_ratios(cells, uncorrected), _ratio),
             ]
         )
-    headers = ["setting", "mean lag", "largest lag", "training queue", "TPS", "PPS", "score"]
-    note = "Lag in updates. Medians of the runs, in brackets lowest to highest; the largest lag is that of any run."
-    return [Table("Policy lag", headers, rows, f"{note} Scores: {estimate_note(found)}" if found else note)]
+    headers = ["setting", "mean lag", "largest lag", "training queue", "TPS", "PPS", "PPS / uncorrected"]
+    note = (
+        "Lag in updates. Medians of the runs, in brackets lowest to highest; the largest lag is that of any run. "
+        "Ratios are of runs with the same seed, directly after each other."
+    )
+    return [Table("Policy lag", headers, rows, note)]
 
 
 _KINDS: dict[str, Callable[[Results], list[Table]]] = {

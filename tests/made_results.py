@@ -232,13 +232,13 @@ def changes(seeds=(0,)):
     return made_results("defaults", cells)
 
 
-def lag(seeds=(0, 1, 2), with_scores=True):
+def lag(seeds=(0, 1, 2)):
     dice, cells = random.Random(8), []
     for seed in seeds:
         for settings in every(agents=(4, 16), trainers=(1, 4), min_batch=(20, 80), correction=("none", "vtrace")):
             mean = settings["agents"] * settings["trainers"] / settings["min_batch"] * 10 * dice.uniform(0.9, 1.1)
-            score = dice.uniform(-10, 10) if with_scores else None
-            cells.append(made_cell(settings, seed, lag_mean=mean, lag_max=int(3 * mean + 2), score=score))
+            pps = 1000.0 if settings["correction"] == "none" else 900.0
+            cells.append(made_cell(settings, seed, lag_mean=mean, lag_max=int(3 * mean + 2), pps=pps))
     return made_results("lag", cells)
 
 

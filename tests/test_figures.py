@@ -222,6 +222,6 @@ def test_figure5_has_the_steps_at_the_right():
     assert sum(word.endswith((" M", " k")) for word in said.split("\n")) == 4
 
 
-def test_lag_has_scores_only_where_there_are_some():
-    assert len(picture(lag()).axes) == 2
-    assert len(picture(lag(with_scores=False)).axes) == 1
+def test_lag_shows_what_the_correction_costs():
+    _, speed = picture(lag(seeds=(0,))).axes
+    assert {bar.get_width() for bar in speed.patches} == {1000.0, 900.0}

@@ -128,6 +128,7 @@ def test_lag_by_setting_with_and_without_a_correction():
     assert len(table.rows) == 16
     assert table.rows[0][0] == "4/1/1, batch ≥ 20, no correction"
     assert table.rows[1][0] == "4/1/1, batch ≥ 20, V-trace"
+    assert [row[-1] for row in table.rows[:2]] == ["–", "0.90 (0.90–0.90)"]
 
 
 def test_scores_along_the_way_by_minutes_and_by_steps():
