@@ -146,7 +146,7 @@ def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list
         for rank, (setting, _) in enumerate(top):
             place, runs = column + (rank - (len(top) - 1) / 2) * width, figures.get(setting, [])
             bars(axes, [place], [runs], width * 0.94, color=SHADES[rank])
-            covered = bool(runs) and median(runs) > 0.08 * highest  # by a bar that is high enough for the words
+            covered = bool(runs) and median(runs) > 0.06 * highest  # by a bar that is high enough for the words
             axes.annotate(
                 f"{setting[1]}/{setting[2]}",
                 (place, 0),
