@@ -124,9 +124,6 @@ class Pair(NamedTuple):
     theirs: list[Cell]
     batched: list[Cell]
 
-    def ratios(self) -> list[float]:
-        return speed_ratios(self.ours, self.theirs)
-
 
 def pairs(results: Results) -> list[Pair]:
     """One for each network, and for each combination of whatever else is varied within an algorithm.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, Any
 
-from experiments.canvas import OURS, PAPER, legend, new_figure, plain, say_nothing, tidy
-from experiments.cell_groups import Cell, Results, axes_besides, finished_by, name_of, score_curve
-from experiments.statistics import band
+from experiments.canvas import OURS, PAPER, legend, new_figure, say_nothing, tidy
+from experiments.cell_groups import Results, axes_besides, finished_by, name_of, score_curve
+from experiments.figures_learning import draw_runs
 from tuner.story import unit_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
 ACROSS = 4  # panels beside each other
 ROW = 2.1  # inches
+COLUMNS = 34  # characters of the title of a panel
+CHANGED: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "o"}
+UNCHANGED: dict[str, Any] = {"color": PAPER, "linestyle": "--", "marker": "s"}
 
 
 def draw_changes(results: Results) -> SubFigure:
@@ -27,39 +30,29 @@ def draw_changes(results: Results) -> SubFigure:
     panels = figure.subplots(down, ACROSS, squeeze=False, sharex=True, sharey=True)
     runs = [*unchanged, *(cell for cells in parts.values() for cell in cells)]
     unit, unit_name = unit_of(max((at for cell in runs for at, _ in score_curve(cell)), default=0.0))
-    for panel, cells in zip(panels.flat, parts.values(), strict=False):
-        tidy(panel, name_of(cells[0], axes), grid="both")
-        _draw(panel, unchanged, unit, PAPER, 1.2)
-        _draw(panel, cells, unit, OURS, 1.8)
+    for place, (panel, cells) in enumerate(zip(panels.flat, parts.values(), strict=False)):
+        tidy(panel, textwrap.fill(name_of(cells[0], axes), COLUMNS), grid="both")
+        draw_runs(panel, unchanged, unit, UNCHANGED, crowded=True)
+        draw_runs(panel, cells, unit, CHANGED, crowded=True)
         panel.set_xlim(left=0)
+        if place + ACROSS >= len(parts):
+            panel.set_xlabel(f"{unit_name} of training")
+            panel.tick_params(labelbottom=True)
     for panel in panels.flat[len(parts) :]:
         panel.set_axis_off()
     if not parts:
         say_nothing(panels[0, 0], "no change has been run")
-    for place, panel in enumerate(panels.flat[: len(parts)]):
-        if place + ACROSS >= len(parts):
-            panel.set_xlabel(f"{unit_name} of training")
-            panel.tick_params(labelbottom=True)
     for panel in panels[:, 0]:
         panel.set_ylabel("mean score", fontsize=9)
     _explain(figure)
     return figure
 
 
-def _draw(axes: Axes, cells: list[Cell], unit: float, colour: str, width: float) -> None:
-    common = band([[(seconds / unit, score) for seconds, score in score_curve(cell)] for cell in cells])
-    if common is None:
-        return
-    axes.plot(common.at, common.middle, color=colour, linewidth=width)
-    if common.low is not None and common.high is not None:
-        axes.fill_between(common.at, common.low, common.high, color=colour, alpha=0.15, linewidth=0)
-
-
 def _explain(figure: SubFigure) -> None:
     from matplotlib.lines import Line2D
 
     lines = [
-        Line2D([], [], color=OURS, linewidth=1.8, label=plain("with the change that the panel names")),
-        Line2D([], [], color=PAPER, linewidth=1.2, label="unchanged"),
+        Line2D([], [], linewidth=1.8, label=label, color=style["color"], linestyle=style["linestyle"])
+        for label, style in (("with the change that the panel names", CHANGED), ("unchanged", UNCHANGED))
     ]
     legend(figure, handles=lines, loc="outside lower left", ncols=2)

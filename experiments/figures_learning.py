@@ -56,7 +56,7 @@ def draw_curves(results: Results) -> SubFigure:
         labels = []
         settings = groups(of_game, others)
         for key, runs in settings.items():
-            common = _draw_runs(axes, runs, unit, styles[key], crowded=len(settings) > FEW)
+            common = draw_runs(axes, runs, unit, styles[key], crowded=len(settings) > FEW)
             if common is not None:
                 drawn.append(common)
                 labels.append((float(common.middle[-1]), in_short(median(values(runs, "steps"))), styles[key]))
@@ -77,7 +77,7 @@ def draw_curves(results: Results) -> SubFigure:
     return figure
 
 
-def _draw_runs(axes: Axes, runs: list[Cell], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:
+def draw_runs(axes: Axes, runs: list[Cell], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:
     """Each run as a thin line to its own end, and what they have in common as a thick one."""
     curves = [[(seconds / unit, score) for seconds, score in score_curve(cell)] for cell in runs]
     common = band(curves)

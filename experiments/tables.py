@@ -231,7 +231,7 @@ def _table2(results: Results) -> list[Table]:
             [
                 pair.name,
                 *(spread_text(values(cells, "pps")) for cells in both),
-                spread_text(pair.ratios(), _ratio),
+                spread_text(speed_ratios(*both), _ratio),
                 ", ".join(f"{column[pair.network]:.1f}" for column in paper.values() if pair.network in column) or NONE,
                 *(", ".join(median_text(values(cells, name), _share) for cells in both) for name in ("cpu", "device")),
             ]
