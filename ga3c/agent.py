@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from types import FrameType
@@ -136,12 +135,17 @@ def halves(config: Config) -> list[Half]:
     return [Half(0, first, 0), Half(1, envs - first, first)] if envs > 1 else [Half(0, 1, 0)]
 
 
-def begin_players(config: Config, run: int, agent: int) -> Iterator[tuple[Player, list[Parts]]]:
-    """The halves of one agent with their first messages, made one by one, since it takes time."""
+def begin_players(config: Config, run: int, agent: int) -> list[tuple[Player, list[Parts]]]:
+    """The halves of one agent with their first messages.
+
+    No message goes before all are made: that takes seconds, and a prediction that waits for it would be old by then.
+    """
+    begun = []
     for half in halves(config):
         games = make_games(config, half.envs)
         player = Player(config, games, run=run, agent=agent, half=half)
-        yield player, player.begin(games.reset(make_seed(config.seed, agent, half.number)))
+        begun.append((player, player.begin(games.reset(make_seed(config.seed, agent, half.number)))))
+    return begun
 
 
 @dataclass(frozen=True)

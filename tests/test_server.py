@@ -5,6 +5,19 @@ import signal
 import time
 from pathlib import Path
 
+from ga3c import agent
+from ga3c.config import Config
+from ga3c.envs import make_games
+
+
+def test_an_agent_asks_for_no_prediction_before_all_of_its_games_are_made(monkeypatch):
+    """Or the first ones would be old when they are acted on: games take seconds to make, and others train meanwhile."""
+    made = []
+    monkeypatch.setattr(agent, "make_games", lambda config, count: made.append(count) or make_games(config, count))
+    for _player, messages in agent.begin_players(Config(game="CartPole-v1", envs_per_agent=5), run=0, agent=0):
+        assert messages
+        assert made == [3, 2]
+
 
 def test_plays_and_trains_balanced_and_ends_all_processes(start):
     run = start()
