@@ -37,7 +37,8 @@ install() {
     say "installed"
 }
 
-# The words go to pytest, but for LONG=1: the tests that take minutes as well.
+# The words go to pytest, but for LONG=1: the tests that take minutes as well. Without any, two tests run at a time,
+# since most of them wait for processes most of the time.
 run_tests() {
     local word marks="not long"
     for word in "$@"; do
@@ -50,6 +51,7 @@ run_tests() {
     "$venv/bin/ruff" check .
     "$venv/bin/mypy"
     say "tests"
+    [ $# -gt 0 ] || set -- -n 2 --dist worksteal
     exec "$venv/bin/python" -m pytest -m "$marks" "$@"
 }
 

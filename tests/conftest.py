@@ -1,7 +1,9 @@
-"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; a server, its
-sockets alone, and a quick tuner."""
+"""What all tests share: one torch thread, so that a loaded machine changes neither times nor bits; turns, some of them
+alone; a server, its sockets alone, and a quick tuner."""
 
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from office import Office
 from running import end_all
 from serving import Run
 from tuned import PLAN
+from turns import turn
 
 from tuner import controller
 from tuner.controller import Controller
@@ -21,10 +24,25 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with turn(alone=any(item.get_closest_marker(name) for name in ("alone", "long"))):
+        return (yield)
+
+
 @pytest.fixture(autouse=True)
 def no_run_is_left():
     yield
     end_all()
+
+
+@pytest.fixture
+def temporary(monkeypatch):
+    """Where temporary files are, for the test alone: a short name, which the sockets in it need."""
+    with tempfile.TemporaryDirectory(prefix="ga3c-test-") as directory:
+        monkeypatch.setenv("TMPDIR", directory)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield Path(directory)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from tuner.strategy import Decision, Measurement
 from tuner.trace import read_trace
 from tuner.window import Counters, measurement
 
+pytestmark = pytest.mark.alone  # windows of hundredths of a second
+
 
 class Listed:
     """Proposes these settings in turn, and takes each; the last one for ever."""

@@ -98,7 +98,6 @@ def test_after_a_kill_the_same_command_goes_on_with_what_was_under_way(tmp_path,
     assert {path: path.read_bytes() for path in before} == before
 
 
-@pytest.mark.long
 def test_ctrl_c_ends_the_cell_and_says_how_to_go_on(tmp_path, patch):
     declare(tmp_path, SHORT_AND_LONG, learning=False)
     process, family = start_until_it_trains(tmp_path, patch, "acrobot")

@@ -20,6 +20,7 @@ GAME = "faulty:Faulty-v0"
 # Killed and stopped
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("victims", [1, pytest.param(2, marks=pytest.mark.long), 4])
 def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch, victims):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 3)  # that all are killed once is more, and no reason to stop
@@ -59,6 +60,7 @@ def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch)
         serving.wait_until(lambda: serving.server.agents_playing and kill(), seconds=60)
 
 
+@pytest.mark.alone
 def test_a_stopped_agent_is_replaced_and_the_others_play_on(start):
     serving = start(stall_seconds=1.0)
     serving.wait_until(lambda: serving.server.agents_playing == 2)
@@ -106,6 +108,7 @@ def test_an_agent_that_is_stopped_for_half_a_minute_is_replaced(start):
     assert serving.stats.totals.bad_messages == 0
 
 
+@pytest.mark.alone
 def test_agents_that_wait_for_the_server_are_not_silent(start):
     """A full training queue without a trainer holds all agents back for longer than STALL_SECONDS."""
     serving = start(train_queue=4, stall_seconds=1.0)
@@ -117,6 +120,7 @@ def test_agents_that_wait_for_the_server_are_not_silent(start):
     assert set(serving.processes()) == before
 
 
+@pytest.mark.alone
 def test_a_server_that_was_paused_itself_blames_no_agent(start):
     serving = start(stall_seconds=1.0)
     serving.wait_until(lambda: serving.server.agents_playing == 2)
@@ -185,6 +189,7 @@ def test_a_game_that_never_begins_ends_the_run_sooner(start, tmp_path, monkeypat
         serving.wait_until(lambda: False, seconds=60)
 
 
+@pytest.mark.alone
 def test_games_that_hang_in_step_are_replaced_and_stop_the_run_where_all_do(start, tmp_path, monkeypatch):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 3)
     monkeypatch.syspath_prepend(tmp_path)

@@ -13,6 +13,8 @@ from waiting import wait_until
 
 from ga3c.checkpoint import load_newest
 
+pytestmark = pytest.mark.alone  # how soon a run ends is measured
+
 PONG = ["GAME=Pong", "LOG_SECONDS=0.5", "RUN=here"]
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 

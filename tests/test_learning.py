@@ -16,9 +16,9 @@ A3C = ["ALGO=a3c", "ENVS_PER_AGENT=auto", "T_MAX=20", "MIN_BATCH=auto", "LEARNIN
 @pytest.mark.parametrize(
     ("words", "wanted", "seconds"),
     [
-        (["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128"], 195.0, 60),
+        (["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128"], 195.0, 150),
         pytest.param(["GAME=CartPole-v1", "AGENTS=2", "HIDDEN=128", *A3C], 195.0, 240, marks=pytest.mark.long),
-        (["GAME=catch:Catch-v0", "AGENTS=3"], 0.8, 100),
+        (["GAME=catch:Catch-v0", "AGENTS=3"], 0.8, 150),
     ],
     ids=["CartPole", "A3C", "pixels"],
 )

@@ -10,6 +10,8 @@ from waiting import wait_until
 
 from ga3c.keys import make_keys
 
+pytestmark = pytest.mark.alone  # agents are called silent after a second
+
 ADDRESSES = ("198.18.77.1", "198.18.77.2")  # of the server and of the agents; no route leads to this network
 NOBODY = "02:00:00:00:00:99"  # no interface has this hardware address
 ENVS, T_MAX = 2, 10

@@ -108,6 +108,7 @@ def test_a_state_of_another_network_is_refused(make):
         shared.load(*Model(SETTINGS.replace(hidden=8), VECTORS).state())
 
 
+@pytest.mark.alone
 def test_the_memory_has_no_name_that_could_stay_behind(make):
     before = set(Path("/dev/shm").iterdir())
     make(PIXELS)

@@ -78,7 +78,6 @@ def soak(path, *words, seconds):
     return result
 
 
-@pytest.mark.long
 def test_a_short_soak_of_a_real_run(tmp_path):
     words = ["MINUTES=0.4", "GAME=CartPole-v1", "KILL=6", "ALSO=HIDDEN=16 MIN_BATCH=20"]
     result = soak(tmp_path, *words, seconds=120)

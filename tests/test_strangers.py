@@ -379,6 +379,7 @@ def training(tmp_path):
     run.close()
 
 
+@pytest.mark.alone
 def test_strangers_do_not_disturb_a_run(training):
     counts = {"noise": 5000, "damaged": 5000, "another run": 5000, "replayed": 5000}
     ratio, cost = fuzz_a_run(training, counts, rounds=5, rate=1000)
