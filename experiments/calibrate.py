@@ -89,8 +89,9 @@ def run_costs(config: Config) -> Costs:
     agents = RUN_AGENTS * available_cores()
     with tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory:
         run = Path(directory) / "run"
+        endless = {"max_seconds": 0.0, "max_steps": 0, "max_episodes": 0, "learning_rate_end": None, "beta_end": None}
         short = config.replace(
-            agents=agents, run=str(run), tuner="off", tensorboard=False, log_seconds=0.5, max_seconds=0.0, max_steps=0
+            agents=agents, run=str(run), tuner="off", tensorboard=False, log_seconds=0.5, listen="", **endless
         )
         words = [
             f"{name.upper()}={int(value) if isinstance(value, bool) else value}"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +25,7 @@ from ga3c.envs import EnvSpec, Games, make_games
 from ga3c.learner import Learner
 from ga3c.loss import actor_critic_loss
 from ga3c.model import MEASURED_FRAMES
+from ga3c.private import PrivateDirectory
 from ga3c.rollout import Experience
 from ga3c.stats import Stats
 from ga3c.wire import Header, Kind, Request
@@ -189,8 +190,8 @@ def measure_stages(orders: Orders, config: Config, seconds: float, quick: bool) 
     spec = games[0].spec
     stages: Stages = {f"step {some.count}": step_stage(some, config.seed) for some in games}
     stages |= message_stages(spec, counts, config.t_max)
-    with tempfile.TemporaryDirectory(prefix="wire-") as directory:
-        sockets = Wire(spec, Path(directory))
+    with contextlib.closing(PrivateDirectory()) as directory:
+        sockets = Wire(spec, directory.path)
         stages |= sockets.stages(counts)
         for network in networks_of(spec):
             stages |= network_stages(config, spec, network, quick=quick)

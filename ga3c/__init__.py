@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ga3c.config import Config
     from ga3c.settings import ConfigError
-    from ga3c.training import train
+    from ga3c.training import RunFailed, train
 
 __version__ = "0.1.0"
-__all__ = ["Config", "ConfigError", "__version__", "train"]
+__all__ = ["Config", "ConfigError", "RunFailed", "__version__", "train"]
 
-HOMES = {"Config": "ga3c.config", "ConfigError": "ga3c.settings", "train": "ga3c.training"}
+HOMES = {
+    "Config": "ga3c.config",
+    "ConfigError": "ga3c.settings",
+    "RunFailed": "ga3c.training",
+    "train": "ga3c.training",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The command line: ``[COMMAND] KEY=VALUE …``. Exit codes: 0 done or Ctrl-C, 1 failure, 2 wrong words."""
+"""The command line: ``[COMMAND] KEY=VALUE …``. Exit codes: 0 done or Ctrl-C, 1 failure or no result, 2 wrong words."""
 
 from __future__ import annotations
 

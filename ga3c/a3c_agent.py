@@ -8,7 +8,6 @@ import multiprocessing
 import signal
 import socket
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,16 +77,16 @@ def run_a3c_agent(
 ) -> None:
     """The body of an agent process: play and train until the server says STOP or is gone."""
     set_up_process(log_queue, niceness=0)  # there is nobody to give way to: agents do all the work
-    leave = threading.Event()
+    asked_to_leave: list[int] = []
     # Not in the middle of an update, where nobody could tell what became of its steps.
-    signal.signal(signal.SIGTERM, lambda number, frame: leave.set())
+    signal.signal(signal.SIGTERM, lambda number, frame: asked_to_leave.append(number))
     stats = Stats()
     reporter = Reporter(connection, stats)
     try:
         agent = LoneAgent(task, stats)
         try:
             agent.begin()
-            while not leave.is_set():
+            while not asked_to_leave:
                 agent.play()
                 if reporter.due:
                     reporter.report()

@@ -85,6 +85,7 @@ class Agents:
     ) -> None:
         """``task`` tells what the process of the agent with this number does; it is admitted then."""
         self.wanted = 0
+        self.started = 0
         self.refusal = ""  # why there are fewer than wanted, where more was given up
         self.crew = Crew()  # when they were last tended; replaced as a whole, so that any thread may read it
         self._config = config
@@ -187,6 +188,7 @@ class Agents:
             self._counterpart.dismiss(number)
             raise
         self._agents[number] = AgentProcess(process, time.monotonic())
+        self.started += 1
 
     def _watch(self) -> None:
         members = {number: self._counterpart.member(number) for number in self._staying()}

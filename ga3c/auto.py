@@ -35,8 +35,6 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         agents=agents,
         envs_per_agent=envs,
         min_batch=min_batch,
-        # All others make an update between two of one environment, so that this lag is no sign of ill.
-        max_lag=config.max_lag and max(config.max_lag, 4 * agents * envs if lone else 0),
         # There is nothing to tune where others decide how many play, or where agents need nobody.
         tuner=config.tuner if agents and not lone else "off",
         network=network_name(config, spec),

@@ -99,9 +99,11 @@ class Batches:
             )
         actions = np.concatenate([experience.actions for experience in experiences]).astype(np.int64)
         returns = np.concatenate([experience.returns for experience in experiences])
-        return TrainingBatch(
-            observations[:count],
-            torch.from_numpy(actions).to(self._device),
-            torch.from_numpy(returns).to(self._device),
-            correction,
-        )
+        return TrainingBatch(observations[:count], self._sent(actions), self._sent(returns), correction)
+
+    def _sent(self, numbers: np.ndarray) -> Tensor:
+        """These few numbers on the device; from memory that is not pinned, CUDA would wait for all other threads."""
+        here = torch.from_numpy(numbers)
+        if self._device.type == "cuda":
+            return here.pin_memory().to(self._device, non_blocking=True)
+        return here.to(self._device)

@@ -81,14 +81,16 @@ class Config:
         low=0,
         high=1,
     )
-    noop_max: int = setting(30, "random no-op steps at the start of a game, at most", low=0)
+    noop_max: int = setting(
+        30, "a game begins with fewer emulated frames of no-op than this, by chance", low=0, high=1_000_000
+    )
     episodic_life: bool = setting(False, "train each lost life as the end of an episode (scores stay whole games)")
     reward_clip: float = setting(1.0, "rewards are clipped to ± this for training; 0: not clipped", low=0)
 
     # How many of what
     agents: int | None = setting(
         None,
-        "agent processes (NA); auto: from the cores, as many with a3c; 0: only those that join at LISTEN",
+        "agent processes (NA); auto: a few more than cores, with a3c as many; 0: only those that join at LISTEN",
         low=0,
         high=4096,
     )
@@ -179,6 +181,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check(self)
+        for name in ("run", "resume"):  # not every shell does it, and none where it comes from a file or from Python
+            object.__setattr__(self, name, os.path.expanduser(getattr(self, name)))
         if not self.game:
             raise ConfigError("GAME is empty: name an ALE game (Pong) or a Gymnasium id (CartPole-v1)")
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
@@ -224,6 +228,13 @@ class Config:
         """Whether experiences carry what V-trace needs."""
         return self.correction != "none"
 
+    @property
+    def oldest(self) -> int:
+        """Updates that may have been made since an experience began; 0: any number."""
+        # With a3c all others make an update between two of one environment, so that this lag is no sign of ill.
+        least = 4 * (self.agents or 1) * (self.envs_per_agent or 1) if self.algo == "a3c" else 0
+        return self.max_lag and max(self.max_lag, least)
+
     def replace(self, **changes: Any) -> Config:
         return dataclasses.replace(self, **changes)
 
@@ -238,7 +249,7 @@ class Config:
 
 def _settings_of_run(path: str) -> dict[str, Any]:
     """The settings that a run was started with; its directory is where the resumed run goes on writing."""
-    file = Path(path) / "config.json"
+    file = Path(path).expanduser() / "config.json"
     try:
         settings: Any = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

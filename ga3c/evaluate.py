@@ -155,10 +155,7 @@ def evaluate(
     for ended in play_games(policy, saved.config, options, tables):
         results += ended
         watch(ended)
-    summary = summarize(saved, options, sorted(results, key=lambda result: result.number))
-    if options.out:
-        write_json(Path(options.out).expanduser(), summary)
-    return summary
+    return summarize(saved, options, sorted(results, key=lambda result: result.number))
 
 
 def summarize(saved: Saved, options: EvalOptions, results: list[GameResult]) -> dict[str, Any]:
@@ -210,5 +207,6 @@ def main(words: list[str]) -> int:
     print(f"mean {summary['mean']:.2f}   std {summary['std']:.2f}   over {options.episodes} games")
     print(f"human-normalised {human:.1%}" if human is not None else "human-normalised: no human score of this game")
     if options.out:
+        write_json(Path(options.out).expanduser(), summary)
         print(f"written to {options.out}")
     return 0

@@ -61,8 +61,7 @@ class Network:
     the end of it; they are constants of a version, so their gradient is 0.
     """
 
-    def __init__(self, name: str, spec: EnvSpec, convolutions: list[Conv], hidden: list[int], normalize: bool) -> None:
-        self.name = name
+    def __init__(self, spec: EnvSpec, convolutions: list[Conv], hidden: list[int], normalize: bool) -> None:
         self.spec = spec
         self.normalize = normalize
         self.convolutions = convolutions
@@ -159,9 +158,7 @@ def make_network(name: str, spec: EnvSpec, hidden: int, normalize: bool = False)
     elif name != "mlp":
         stride = int(name.removeprefix("large-"))
         convolutions = [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]
-    return Network(
-        name, spec, convolutions, [hidden] if convolutions else [hidden, hidden], normalize and spec.is_image
-    )
+    return Network(spec, convolutions, [hidden] if convolutions else [hidden, hidden], normalize and spec.is_image)
 
 
 def pick_device(name: str) -> torch.device:

@@ -37,13 +37,19 @@ class EvalOptions(PolicyOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_directory("OUT", self.out)
+        require_file("OUT", self.out)
 
 
-def require_directory(key: str, path: str) -> None:
-    """Refuse a file that could not be written before hours are spent on it."""
+def require_place(key: str, path: str) -> None:
+    """Refuse a file or folder that could not be made before hours are spent on it."""
     if path and not Path(path).expanduser().parent.is_dir():
         raise ConfigError(f"{key}={path} cannot be written: the directory {Path(path).parent} does not exist")
+
+
+def require_file(key: str, path: str) -> None:
+    require_place(key, path)
+    if path and Path(path).expanduser().is_dir():
+        raise ConfigError(f"{key}={path} is a directory: name a file in it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +75,7 @@ class KeysOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        require_directory("OUT", self.out)
+        require_place("OUT", self.out)
         if not self.out:
             raise ConfigError("OUT is empty: name a directory for the keys")
 
@@ -86,7 +92,7 @@ class PlayOptions(PolicyOptions):
         super().__post_init__()
         if self.video and Path(self.video).suffix.lower() not in (".mp4", ".gif"):
             raise ConfigError(f"VIDEO={self.video} is of no known kind: use a name that ends in .mp4 or .gif")
-        require_directory("VIDEO", self.video)
+        require_file("VIDEO", self.video)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +107,7 @@ class ReplayOptions:
         check(self)
         if not self.runs:
             raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/pong-20260101-120000")
-        require_directory("OUT", self.out)
+        require_place("OUT", self.out)
         if self.out and Path(self.out).expanduser().is_file():
             raise ConfigError(f"OUT={self.out} is a file: name a folder for the picture and the page")
 
@@ -121,8 +127,8 @@ class SimulateOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        require_directory("OUT", self.out)
-        require_directory("PLOT", self.plot)
+        require_file("OUT", self.out)
+        require_file("PLOT", self.plot)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +143,7 @@ class CalibrateOptions:
             raise ConfigError(
                 "GRID is missing: './run.sh GAME=Pong TUNER=sweep TUNER_WINDOW=10 …' makes one, GRID=runs/… names it"
             )
-        require_directory("OUT", self.out)
+        require_file("OUT", self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +166,9 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        require_directory("OUT", self.out)
+        require_file("OUT", self.out)
         if self.out and Path(self.out).suffix == ".png":
             raise ConfigError(f"OUT={self.out} is the name of the picture: name the JSON file, as bench.json")
-        if self.out and Path(self.out).expanduser().is_dir():
-            raise ConfigError(f"OUT={self.out} is a directory: name a file, as {self.out.rstrip('/')}/bench.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,4 +200,4 @@ class SoakOptions:
 
     def __post_init__(self) -> None:
         check(self)
-        require_directory("OUT", self.out)
+        require_file("OUT", self.out)

@@ -100,7 +100,6 @@ class GymStage(GymGames):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config, 1, render_mode="rgb_array")
-        self._game = config.game
         self.fps = float(self._vector.envs[0].metadata.get("render_fps") or 30)
 
     def pictures(self) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 PREFIX = "ga3c-"
+LONGEST = 103 - len("/ga3c-12345678/server")  # bytes: a socket's name may have 103 on macOS, a few more on Linux
 LOCK = "lock"  # held for as long as the directory is in use; the kernel releases it when its process dies
 
 
@@ -18,7 +19,7 @@ class PrivateDirectory:
 
     def __init__(self) -> None:
         sweep()
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_home()))
         # Locked before it has its name: one that another start finds is either in use or left.
         unnamed = self.path / f".{LOCK}"
         self._lock: int | None = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -33,9 +34,15 @@ class PrivateDirectory:
             self._lock = None
 
 
+def _home() -> Path:
+    """Where temporary files are, unless that has too long a name for the sockets in it, as on some clusters."""
+    usual = tempfile.gettempdir()
+    return Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+
+
 def sweep() -> None:
     """Remove directories whose process is gone."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+    for lock in _home().glob(f"{PREFIX}*/{LOCK}"):
         with contextlib.suppress(OSError):  # of another user, in use, or just removed by another start
             number = os.open(lock, os.O_RDWR)
             try:

@@ -15,6 +15,7 @@ from ga3c.agents import clean_start
 from ga3c.config import available_cores
 from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
 from ga3c.keys import read_agent_keys
+from ga3c.limits import limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
 from ga3c.options import AgentsOptions
 from ga3c.remote_agent import RUN_OVER, UNFIT, RemoteTask, run_remote_agent
@@ -24,6 +25,7 @@ from ga3c.stopping import stop_requests
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
+START_AGAIN_SECONDS = 10.0  # after the system refused a process
 LEAVE_SECONDS = 1.0  # for all to end, before they are killed
 
 
@@ -36,6 +38,7 @@ class RemoteCrew:
         self._server = options.server
         self._keys = read_agent_keys(options.keys) if options.keys else None
         self._count = options.agents or available_cores()
+        make_room(self._count)
         self._log_queue = log_queue
         self._interrupted = interrupted
         self._spawn = multiprocessing.get_context("spawn")
@@ -67,8 +70,13 @@ class RemoteCrew:
                 process = self._spawn.Process(
                     target=run_remote_agent, args=(task, self._log_queue), name=f"remote-{number}", daemon=True
                 )
-                with clean_start():
-                    process.start()
+                try:
+                    with clean_start():
+                        process.start()
+                except OSError as error:
+                    self._start_after = time.monotonic() + START_AGAIN_SECONDS
+                    log.warning("no further agent could be started: %s. %s", error, limit_advice(error, self._count))
+                    return
                 self._processes[number] = process
                 self._started = time.monotonic()
 

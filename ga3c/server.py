@@ -34,6 +34,7 @@ Item = TypeVar("Item")
 
 LOOK_SECONDS = 0.05  # between two looks at agents and queues
 STOP_SECONDS = 1.5  # for all agents to leave
+BATCH_SECONDS = 60.0  # for all threads to finish what they are at: an update of a large network takes seconds
 
 
 class Guest(NamedTuple):
@@ -74,8 +75,8 @@ def _make_gate(config: Config, largest_message: int) -> Gate | None:
 class Server:
     """Owns everything of a parallel run.
 
-    ``resize``, ``setting``, ``agents_playing`` and ``unsettled`` are for any thread; the rest for the one that
-    ``wait``s.
+    ``resize``, ``setting``, ``agents_started``, ``agents_playing`` and ``unsettled`` are for any thread; the rest for
+    the one that ``wait``s.
     """
 
     def __init__(
@@ -135,6 +136,11 @@ class Server:
             "trainers": len(self._trainers),
             "remote_agents": self._remote.playing,
         }
+
+    @property
+    def agents_started(self) -> int:
+        """Agents of this machine, those included that took the place of others."""
+        return self._agents.started
 
     @property
     def agents_playing(self) -> int:
@@ -214,9 +220,10 @@ class Server:
         self._exchange.close()
         self.experiences.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
+        until = time.monotonic() + BATCH_SECONDS
         for worker in (*threads, *self._retired, self._exchange_worker):
             if worker.is_alive():
-                worker.join(2.0)
+                worker.join(max(until - time.monotonic(), 0.0))
             if worker.is_alive():
                 log.warning("%s did not end in time", worker.name)
         self._stats.lose(self.experiences.drain())

@@ -44,8 +44,13 @@ def stop_requests(*, last: bool = False) -> Iterator[threading.Event]:
         yield interrupted
         return
 
+    asked = False
+
     def ask(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
+        nonlocal asked
+        if not asked:  # a second signal may come while the event is being set, and would wait for its lock for ever
+            asked = True
+            interrupted.set()
 
     before = {number: signal.signal(number, ask) for number in USUAL}
     try:

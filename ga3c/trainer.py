@@ -170,9 +170,9 @@ class Trainer:
         return returns, advantages
 
     def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
-        if not self._config.max_lag:
+        if not self._config.oldest:
             return experiences
-        oldest = self._model.updates - self._config.max_lag
+        oldest = self._model.updates - self._config.oldest
         fresh = [experience for experience in experiences if experience.version >= oldest]
         if len(fresh) < len(experiences):
             stale = [experience for experience in experiences if experience.version < oldest]

@@ -236,7 +236,9 @@ class Training:
                     self._tuning.begin()
             if now >= next_log:
                 self._log_window(server)
-                next_log = max(next_log + self._config.log_seconds, now)
+                next_log += self._config.log_seconds
+                if now >= next_log:  # it is late by more than a window: the next one has its full time
+                    next_log = now + self._config.log_seconds
             if now >= next_save:
                 self._directory.add_games(self._stats.take_games())  # all that the checkpoint counts
                 self._save(model)

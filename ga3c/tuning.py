@@ -68,7 +68,7 @@ class TunableServer:
             updates=int(totals["full_updates"]),
             steps=int(totals["steps"]),
             stale_steps=int(totals["stale_steps"]),
-            agents_started=int(totals["agents_started"]),
+            agents_started=self._server.agents_started,
             looks=int(totals["looks"]),
             prediction_queue=int(totals["prediction_queue"]),
             training_queue=int(totals["training_queue"]),

@@ -51,6 +51,15 @@ def test_what_is_decided_by_itself():
     assert (given.agents, given.envs_per_agent, given.min_batch) == (5, 3, 40)
 
 
+def test_how_old_experiences_may_be_follows_from_those_who_train_meanwhile():
+    many = resolved(agents=16, envs_per_agent=3)
+    assert many.oldest == 4 * 16 * 3
+    assert many.max_lag == Config.max_lag  # so that the other algorithm resumes with what was given
+    assert many.replace(max_lag=1000).oldest == 1000
+    assert many.replace(max_lag=0).oldest == 0
+    assert many.replace(algo="ga3c").oldest == Config.max_lag
+
+
 @pytest.mark.parametrize("word", ["SERIAL=1", "LISTEN=tcp://127.0.0.1:5555", "AGENTS=0", "ALGO=a4c", "DEVICE=cuda:0"])
 def test_what_it_cannot_do_is_refused(word):
     with pytest.raises(ConfigError, match=word.partition("=")[0]) as caught:
@@ -175,6 +184,7 @@ def test_a_killed_agent_is_replaced_and_its_updates_stay(start, number, end):
     assert serving.stats.totals.updates == serving.server.model.updates
 
 
+@pytest.mark.alone
 def test_a_silent_agent_is_replaced(start):
     serving = start(**{**CARTPOLE, "stall_seconds": 3.0})
     serving.wait_until(lambda: serving.stats.totals.updates > 20, 120)
@@ -218,10 +228,9 @@ def test_losses_that_are_not_finite_end_the_run_with_the_last_good_weights(tmp_p
     load_newest(tmp_path / "here")
 
 
-def test_a_killed_server_leaves_nothing_and_its_run_is_resumed_by_either_algorithm(tmp_path, monkeypatch):
-    temporary, path = tmp_path / "temporary", tmp_path / "here"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+@pytest.mark.alone
+def test_a_killed_server_leaves_nothing_and_its_run_is_resumed_by_either_algorithm(tmp_path, temporary):
+    path = tmp_path / "here"
     process = start_run(tmp_path, *WORDS, "AGENTS=2", "CHECKPOINT_SECONDS=0.5")
     wait_until(lambda: trains(path)() and list(path.glob("checkpoints/*.safetensors")), 120)
     children = children_of(process.pid)

@@ -250,8 +250,8 @@ def _tracker():
     return {resource_tracker._resource_tracker._pid}
 
 
-def test_ctrl_c_ends_everything(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.mark.alone
+def test_ctrl_c_ends_everything(tmp_path, temporary):
     process = start(tmp_path, "bench", *CARTPOLE[:2], "GRID=2x2,3x1", "SECONDS=60")
     for line in process.stdout:
         if "starting 3 agents of 1: ready" in line:
@@ -265,7 +265,7 @@ def test_ctrl_c_ends_everything(tmp_path, monkeypatch):
     assert code == 0, output
     assert "Traceback" not in output
     wait_until(lambda: not _group(process.pid), 2, "the end of all processes")
-    assert not list(tmp_path.glob("ga3c-*"))
+    assert not list(temporary.iterdir())
 
 
 def _group(pgid):
@@ -356,6 +356,7 @@ def test_overhead_is_measured_without_training(directory):
     assert 0 < measured.share < 1
 
 
+@pytest.mark.alone
 def test_the_server_gives_most_of_what_the_cores_can_give(directory):
     """The guard: a ratio of what is measured in turn in one run, so that a slow machine changes nothing."""
     config = Config(game="Pong", tuner="off", agents=available_cores() + 1, envs_per_agent=16)

@@ -240,3 +240,11 @@ def test_a_run_whose_settings_are_none_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("[1, 2]")
     with pytest.raises(ConfigError, match="holds no settings"):
         Config.from_words([f"RESUME={tmp_path}"])
+
+
+def test_the_home_directory_is_meant_wherever_the_name_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Config(run="~/here").run == str(tmp_path / "here")
+    (tmp_path / "config.json").write_text('{"seed": 7}')
+    resumed = Config.from_mapping({"resume": "~"})
+    assert (resumed.seed, resumed.run, resumed.resume) == (7, str(tmp_path), str(tmp_path))

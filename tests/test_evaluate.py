@@ -150,6 +150,7 @@ def test_a_given_checkpoint_is_used(tmp_path):
         ([], "RUN is missing"),
         (["RUN=nowhere"], "not a run directory"),
         (["RUN=.", "OUT=nowhere/result.json"], "the directory nowhere does not exist"),
+        (["RUN=.", "OUT=."], "OUT=. is a directory"),
         (["RUN=.", "EPISODES=0"], "EPISODES=0 is out of range"),
     ],
 )

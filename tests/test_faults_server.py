@@ -17,10 +17,8 @@ def semaphores_of(pid):
         return set(re.findall(r"/dev/shm/sem\S+", maps.read()))
 
 
-def test_a_killed_server_leaves_nothing_and_its_run_goes_on_from_the_last_whole_checkpoint(tmp_path, monkeypatch):
-    temporary, path = tmp_path / "temporary", tmp_path / "here"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+def test_a_killed_server_leaves_nothing_and_its_run_goes_on_from_the_last_whole_checkpoint(tmp_path, temporary):
+    path = tmp_path / "here"
     process = start(tmp_path, *QUICK, "RUN=here", "CHECKPOINT_SECONDS=0.5")
     wait_until(lambda: trains(path)() and len(list(path.glob("checkpoints/*.safetensors"))) > 1, 120)
     children, semaphores = children_of(process.pid), semaphores_of(process.pid)

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from office import Office
 
 from ga3c.private import PrivateDirectory
 
@@ -11,12 +14,10 @@ MAKE = "from ga3c.private import PrivateDirectory; print(PrivateDirectory().path
 
 
 @pytest.fixture
-def other(tmp_path, monkeypatch):
+def other(temporary):
     """A process with a directory of its own, and that directory; all of them below one of the test's."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
     process = subprocess.Popen([sys.executable, "-c", MAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process, tmp_path / process.stdout.readline().strip()
+    yield process, Path(process.stdout.readline().strip())
     process.kill()
     process.communicate()
 
@@ -39,3 +40,15 @@ def test_what_a_killed_process_left_goes_with_the_next_start(other):
     assert theirs.exists()
     PrivateDirectory().close()
     assert not theirs.exists()
+
+
+def test_where_names_are_too_long_for_sockets_they_are_elsewhere(temporary, monkeypatch):
+    long = temporary / ("cluster-job-" * 9)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    office = Office()
+    endpoint = Path(office.exchange.endpoint.removeprefix("ipc://"))
+    assert endpoint.is_socket()
+    office.close()
+    assert not endpoint.parent.exists()
+    assert not list(long.iterdir())

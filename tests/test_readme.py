@@ -14,9 +14,14 @@ SECTION = re.compile(r"(<!-- settings -->\n).*?(<!-- /settings -->)", re.DOTALL)
 
 
 def with_current_table(text: str) -> str:
-    rows = [f"| `{key}` | {default or '–'} | {meaning} |" for key, default, meaning in settings_table(Config)]
+    rows = [f"| `{key}` | {default or '–'} | {_cell(meaning)} |" for key, default, meaning in settings_table(Config)]
     table = "\n".join(["| key | default | meaning |", "|---|---|---|", *rows]) + "\n"
     return SECTION.sub(lambda match: match[1] + table + match[2], text)
+
+
+def _cell(text: str) -> str:
+    """Neither the end of a cell nor HTML."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def test_the_settings_table_is_current():

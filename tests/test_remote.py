@@ -1,9 +1,13 @@
 """``./run.sh agents`` against a server, as users start them: joining, dying, leaving, and a server that comes back."""
 
+import errno
+import multiprocessing.connection
 import os
 import shutil
 import signal
+import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,9 @@ from machines import Machines
 from running import children_of
 from waiting import wait_until
 
+from ga3c import remote
 from ga3c.keys import make_keys
+from ga3c.options import AgentsOptions
 
 SLOW = """
 import time
@@ -57,6 +63,7 @@ def maps(pid):
     return Path(f"/proc/{pid}/maps").read_text()
 
 
+@pytest.mark.alone
 def test_agents_of_several_machines_join_die_leave_and_are_told_of_the_end(machines):
     server, address = machines.serve("AGENTS=0", "STALL_SECONDS=1")
     first = machines.start("first", "agents", f"SERVER={address}", "AGENTS=2")
@@ -139,6 +146,7 @@ def test_what_cannot_be_played_there_is_told_and_ends_it(tmp_path, machines):
     assert server.end() == 0
 
 
+@pytest.mark.alone
 def test_a_slow_environment_is_away_and_rejoins_with_its_games(tmp_path, machines):
     """Its connection lives, so it is the server that tells it: your number is void."""
     (tmp_path / "slow.py").write_text(SLOW)
@@ -152,3 +160,28 @@ def test_a_slow_environment_is_away_and_rejoins_with_its_games(tmp_path, machine
     summary = machines.summary()
     assert (summary["unaccounted_steps"], summary["bad_messages"]) == (0, 0)
     assert {game.split(",")[3] for game in (tmp_path / "run" / "episodes.csv").read_text().splitlines()[1:]} == {"100"}
+
+
+def test_processes_that_the_system_refuses_are_told_and_tried_again(monkeypatch, caplog):
+    monkeypatch.setattr(remote, "START_AGAIN_SECONDS", 0.0)
+    interrupted, refusals = threading.Event(), iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+
+    class Process:
+        sentinel = exitcode = pid = None
+
+        def __init__(self, **_):
+            pass
+
+        def start(self):
+            if error := next(refusals, None):
+                raise error
+            interrupted.set()
+
+        def __getattr__(self, name):
+            return lambda *_: None
+
+    crew = remote.RemoteCrew(AgentsOptions(server="tcp://127.0.0.1:5555", agents=1), None, interrupted)
+    monkeypatch.setattr(crew, "_spawn", types.SimpleNamespace(Process=Process))
+    monkeypatch.setattr(multiprocessing.connection, "wait", lambda *_, timeout: time.sleep(0.01))
+    assert crew.run() == 0
+    assert caplog.text.count("no further agent could be started: [Errno 24] Too many open files. The limit on") == 2

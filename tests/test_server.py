@@ -2,8 +2,11 @@
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from ga3c import agent
 from ga3c.config import Config
@@ -32,6 +35,7 @@ def test_plays_and_trains_balanced_and_ends_all_processes(start):
         assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.alone
 def test_resizes_while_it_runs(start):
     run = start(agents=1)
     run.wait_until(lambda: run.stats.totals.updates > 5)
@@ -45,6 +49,24 @@ def test_resizes_while_it_runs(start):
     assert time.monotonic() - started < 1.0  # without waiting for the end of an episode
     before = run.stats.totals.updates
     run.wait_until(lambda: run.stats.totals.updates > before + 5)
+
+
+def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
+    run = start()
+    run.wait_until(lambda: run.stats.totals.updates > 5)
+    gradient, begun = run.learner.model.gradient, threading.Event()
+
+    def slow(loss):
+        begun.set()
+        time.sleep(2.5)
+        return gradient(loss)
+
+    monkeypatch.setattr(run.learner.model, "gradient", slow)
+    run.wait_until(begun.is_set)
+    run.server.stop()
+    totals = run.stats.totals
+    assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
+    assert totals.unaccounted_steps == 0
 
 
 def test_an_agent_leaves_at_sigterm(start):

@@ -199,3 +199,17 @@ def test_a_landscape_is_that_of_the_machine_as_it_is_now():
     landscape = landscape_of(trace)
     assert landscape.tps(again) == 5.0
     assert {landscape.tps(setting) for setting in landscape.measured if setting != again} == {10.0}
+
+
+def test_a_landscape_of_more_threads_than_the_simulator_tells_apart():
+    space = Space(4, 10, 1)
+    plan = Plan("sweep", Setting(1, 1, 1), space, SYSTEM)
+    tried = [Setting(1, 8, 1), Setting(3, 9, 1)]
+    assert not {*tried} & {*space.settings()}
+    trials = tuple(
+        Trial(*(number, 60.0, 0.0, 60.0, plan.start, one), Measurement(one, (7.0,) * 6, 0.0), Decision("kept", one, ""))
+        for number, one in enumerate(tried)
+    )
+    landscape = landscape_of(Trace(plan, trials))
+    assert [landscape.tps(one) for one in tried] == [7.0, 7.0]
+    assert landscape.tps(Setting(1, 7, 1)) == pytest.approx(7.0, rel=0.5)

@@ -19,12 +19,26 @@ from tuner.trace import Trace
 LEAST_NOISE = 0.01  # deviation of log TPS
 
 
+class Nearest:
+    """The place of the setting that the simulator knows and that is nearest, number by number, to a given one."""
+
+    def __init__(self, surrogate: Surrogate) -> None:
+        self._index = surrogate.index
+        self._known = [np.unique(numbers) for numbers in np.array(surrogate.prior.settings).T]
+
+    def __call__(self, setting: Setting) -> int:
+        nearest = (
+            int(known[np.abs(np.log(known / number)).argmin()])
+            for known, number in zip(self._known, setting, strict=True)
+        )
+        return self._index[Setting(*nearest)]
+
+
 class Landscape:
     def __init__(self, surrogate: Surrogate, measured: dict[Setting, list[float]]) -> None:
         self.measured = measured
         self.settings = list(surrogate.prior.settings)
-        self._index = surrogate.index
-        self._agents = np.array(sorted({setting.agents for setting in self.settings}))
+        self._nearest = Nearest(surrogate)
         self._log_tps = surrogate.mean()
 
     def is_measured(self, setting: Setting) -> bool:
@@ -34,8 +48,7 @@ class Landscape:
         """The mean of its windows, else what the simulator makes of the others'."""
         if setting in self.measured:
             return fmean(self.measured[setting])
-        nearest = self._agents[np.abs(np.log(self._agents / setting.agents)).argmin()]
-        return math.exp(self._log_tps[self._index[setting._replace(agents=int(nearest))]])
+        return math.exp(self._log_tps[self._nearest(setting)])
 
 
 def landscape_of(trace: Trace) -> Landscape:
@@ -44,13 +57,14 @@ def landscape_of(trace: Trace) -> Landscape:
     agents = {trial.measurement.setting.agents for trial in trials}
     surrogate = Surrogate(make_prior(trace.plan.space, trace.plan.system, tuple(sorted(agents))))
     surrogate.set_noise(_noise([trial.measurement for trial in trials if trial.measurement.mean_tps > 0]))
+    nearest = Nearest(surrogate)
     windows: list[tuple[Setting, float]] = []
     since = 0  # the first of them after the last change of the machine
     for trial in trials:
         setting, tps = trial.measurement.setting, trial.measurement.mean_tps
         windows.append((setting, tps))
         if tps > 0:
-            surrogate.add(surrogate.index[setting], trial.seconds / trace.plan.window, math.log(tps))
+            surrogate.add(nearest(setting), trial.seconds / trace.plan.window, math.log(tps))
         if trial.decision.verdict == "reopened":
             change = surrogate.change()
             surrogate.begin_epoch(change)
