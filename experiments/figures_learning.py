@@ -23,6 +23,7 @@ from experiments.cell_groups import (
     values,
 )
 from experiments.statistics import Band, Estimate, band, estimate
+from ga3c.human import random_and_human
 from tuner.plots import INK
 from tuner.story import number, unit_of
 
@@ -65,6 +66,7 @@ def draw_curves(results: Results) -> SubFigure:
         elif results["name"] == "figure5":
             _write_steps(axes, labels)
         axes.set_xlim(left=0)
+        _mark_random(axes, game)
         if place + across >= len(games):
             axes.set_xlabel(f"{unit_name} of training")
             axes.tick_params(labelbottom=True)
@@ -75,6 +77,15 @@ def draw_curves(results: Results) -> SubFigure:
     named = {name_of(runs[0], others): styles[key] for key, runs in finished_by(results, others).items()}
     _explain_curves(figure, named if others else {}, drawn)
     return figure
+
+
+def _mark_random(axes: Axes, game: Any) -> None:
+    """What a random player reaches, where that is known: what lies above it was learned."""
+    if known := random_and_human(str(game)):
+        axes.axhline(known[0], color=INK, linewidth=0.9, linestyle=":")
+        axes.annotate(
+            "random player", (1, known[0]), (-3, 3), ("axes fraction", "data"), "offset points", ha="right", fontsize=8
+        )
 
 
 def draw_runs(axes: Axes, runs: list[Cell], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:

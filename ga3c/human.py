@@ -64,8 +64,14 @@ RANDOM_AND_HUMAN: dict[str, tuple[float, float]] = {
 
 def human_normalized(game: str, score: float) -> float | None:
     """0 for a random player, 1 for the human; None for a game that is not in the table."""
-    rom = find_rom(game)
-    if rom not in RANDOM_AND_HUMAN:
+    known = random_and_human(game)
+    if known is None:
         return None
-    random, human = RANDOM_AND_HUMAN[rom]
+    random, human = known
     return (score - random) / (human - random)
+
+
+def random_and_human(game: str) -> tuple[float, float] | None:
+    """Their scores; None for a game that is not in the table."""
+    rom = find_rom(game)
+    return RANDOM_AND_HUMAN.get(rom) if rom else None

@@ -75,6 +75,12 @@ def test_nothing_covers_anything_else(name):
     assert_readable(picture(with_failures(EXPERIMENTS[name], 7)))
 
 
+def test_curves_of_a_known_game_have_a_random_player_to_compare_with():
+    for game, known in (("Pong", True), ("CartPole-v1", False)):
+        words = {text.get_text() for text in texts(picture(figure5(seeds=(0,), games=(game,))))}
+        assert ("random player" in words) == known
+
+
 def test_curves_that_end_at_the_same_score_have_labels_apart():
     results = figure5(seeds=(0,), games=("Pong",))
     for cell in results["cells"]:
