@@ -66,7 +66,8 @@ def _notes(results: Results) -> list[str]:
         if len(failed) > FAILURES:
             notes.append(f"and {len(failed) - FAILURES} more")
     if results.get("unfinished"):
-        notes.append(f"{results['unfinished']} cells have not been run yet.")
+        left = results["unfinished"]
+        notes.append(f"{left} cells have not been run yet." if left > 1 else "1 cell has not been run yet.")
     return [plain(note) for note in notes]
 
 
