@@ -21,7 +21,7 @@ from ga3c.agent import halves
 from ga3c.config import Config
 from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
 from ga3c.exchange import Member
-from ga3c.limits import limit_advice
+from ga3c.limits import why_not_started
 from ga3c.silence import SilenceWatch
 from ga3c.stats import Stats
 
@@ -115,7 +115,7 @@ class Agents:
             try:
                 self._start()
             except OSError as error:
-                why = f"no further agent could be started: {error}. {limit_advice(error, self._target)}".rstrip(". ")
+                why = why_not_started(error, self._target)
                 if not self._give_up_more(why):
                     raise AgentsKeepDying(why) from None
         for number in self._staying()[self._target :]:

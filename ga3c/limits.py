@@ -80,6 +80,11 @@ def _no_room(agents: int, needed: str, limit: str, remedy: str) -> ConfigError:
     )
 
 
+def why_not_started(error: OSError, agents: int) -> str:
+    """What to say where the system refused the process of an agent."""
+    return f"no further agent could be started: {error}. {limit_advice(error, agents)}".rstrip(". ")
+
+
 def limit_advice(error: BaseException, agents: int) -> str:
     """Which limit of the system this error is about, and how to raise it; nothing where it is another one."""
     number = getattr(error, "errno", None)

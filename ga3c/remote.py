@@ -15,7 +15,7 @@ from ga3c.agents import clean_start
 from ga3c.config import available_cores
 from ga3c.deaths import DEATHS_WINDOW, Deaths, how_it_ended
 from ga3c.keys import read_agent_keys
-from ga3c.limits import limit_advice, make_room
+from ga3c.limits import make_room, why_not_started
 from ga3c.logs import SHORT, RunLog
 from ga3c.options import AgentsOptions
 from ga3c.remote_agent import RUN_OVER, UNFIT, RemoteTask, run_remote_agent
@@ -75,7 +75,7 @@ class RemoteCrew:
                         process.start()
                 except OSError as error:
                     self._start_after = time.monotonic() + START_AGAIN_SECONDS
-                    log.warning("no further agent could be started: %s. %s", error, limit_advice(error, self._count))
+                    log.warning("%s", why_not_started(error, self._count))
                     return
                 self._processes[number] = process
                 self._started = time.monotonic()
