@@ -144,7 +144,8 @@ def begin_players(config: Config, run: int, agent: int) -> list[tuple[Player, li
     for half in halves(config):
         games = make_games(config, half.envs)
         player = Player(config, games, run=run, agent=agent, half=half)
-        begun.append((player, player.begin(games.reset(make_seed(config.seed, agent, half.number)))))
+        observations = games.reset(make_seed(config.seed, agent, half.number), config.stagger)
+        begun.append((player, player.begin(observations)))
     return begun
 
 

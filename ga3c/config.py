@@ -24,7 +24,7 @@ MIN_BATCH = 160  # of GA3C, where nothing else is said
 DECIDED_BY_ALGO = ("agents", "envs_per_agent", "min_batch", "train_queue", "tuner")  # what it changes where not given
 TUNERS = ("anneal", "paper", "sweep", "off")
 AGENT_SETTINGS = (  # what playing depends on; the rest, with the paths in it, is no business of another machine
-    *("game", "seed", "sticky", "noop_max", "episodic_life", "reward_clip"),
+    *("game", "seed", "sticky", "noop_max", "stagger", "episodic_life", "reward_clip"),
     *("envs_per_agent", "t_max", "discount", "correction", "stall_seconds"),
 )
 
@@ -55,6 +55,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "network": "small",
         "sticky": 0.0,
         "noop_max": 30,
+        "stagger": 0,
         "episodic_life": False,
     },
     # Machado et al. 2018: sticky actions, whole games, no help from no-op starts.
@@ -83,6 +84,12 @@ class Config:
     )
     noop_max: int = setting(
         30, "a game begins with fewer emulated frames of no-op than this, by chance", low=0, high=1_000_000
+    )
+    stagger: int = setting(
+        2000,
+        "an environment's game is cut once within so many steps, by chance, so that not all stay in step; 0: none is",
+        low=0,
+        high=1_000_000,
     )
     episodic_life: bool = setting(False, "train each lost life as the end of an episode (scores stay whole games)")
     reward_clip: float = setting(1.0, "rewards are clipped to ± this for training; 0: not clipped", low=0)

@@ -23,6 +23,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from ga3c.checked import Checked, GameFault
 from ga3c.config import Config
 from ga3c.settings import ConfigError
+from ga3c.stagger import Cuts
 
 FRAME = 84  # pixels of a side
 STACK = 4  # frames of an observation
@@ -85,7 +86,8 @@ class Playable(Protocol):
 class Games(Playable, Protocol):
     """K environments that begin together."""
 
-    def reset(self, seed: int) -> np.ndarray: ...
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
+        """Begin; with ``stagger``, each environment has one game cut within so many steps, when is left to chance."""
 
 
 def make_games(config: Config, count: int) -> Games:
@@ -143,6 +145,11 @@ class Scores:
                 self._steps[game] += 1
         return tuple(self._finish(game) for game, ended in enumerate(over.tolist()) if ended)
 
+    def drop(self, games: np.ndarray) -> None:
+        """These games are cut, so they have no score."""
+        for game in np.flatnonzero(games).tolist():
+            self._finish(game)
+
     def _finish(self, game: int) -> Finished:
         finished = Finished(self._score[game], self._steps[game])
         self._score[game], self._steps[game] = 0.0, 0
@@ -156,11 +163,25 @@ class VectorGames:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._begin()
+        self._begin(seed=0, stagger=0)
 
-    def _begin(self) -> None:
+    def _begin(self, seed: int, stagger: int) -> None:
         self._scores = Scores(self.count)
         self._over = np.zeros(self.count, dtype=bool)  # the next step only resets
+        self._cuts = Cuts(self.count, seed, stagger) if stagger else None
+
+    def _begin_cut(
+        self, observations: Any, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+        """What a step gave, with new games where the step before cut the old ones.
+
+        The vector environment knows nothing of that and has played them on, which must not be seen.
+        """
+        if self._cuts is None or not self._cuts.made.any():
+            return observations, rewards, terminated, truncated
+        cut = self._cuts.made
+        observations, _ = self._vector.reset(options={"reset_mask": cut})
+        return observations, np.where(cut, 0.0, rewards), terminated & ~cut, truncated & ~cut
 
     def _played(
         self,
@@ -171,7 +192,7 @@ class VectorGames:
         over: np.ndarray,
     ) -> Played:
         real, self._over = ~self._over, over
-        return Played(
+        played = Played(
             observations=observations,
             rewards=rewards.astype(np.float32),
             terminated=terminated,
@@ -179,6 +200,16 @@ class VectorGames:
             real=real,
             finished=self._scores.add(rewards, real, over),
         )
+        return played if self._cuts is None else self._cut(played, self._cuts)
+
+    def _cut(self, played: Played, cuts: Cuts) -> Played:
+        truncated = played.truncated
+        cuts.step(under_way=played.real & ~played.terminated & ~truncated)
+        self._scores.drop(cuts.made)
+        self._over |= cuts.made
+        if cuts.over:
+            self._cuts = None
+        return played._replace(truncated=truncated | cuts.made)
 
     def close(self) -> None:
         self._vector.close()
@@ -218,16 +249,17 @@ class AtariGames(VectorGames):
         self._lives_end_episodes = config.episodic_life
         self._strength = np.ones(count, dtype=np.float32)  # of each action: the whole way of a joystick
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
         observations: np.ndarray
         observations, _ = self._vector.reset(seed=seed)
-        self._begin()
+        self._begin(seed, stagger)
         return observations
 
     def step(self, actions: np.ndarray) -> Played:
         # What ``step`` of the vector environment does, less its checks: an agent with one game waits for this.
         self._vector.ale.send(actions, self._strength)
-        observations, rewards, terminated, truncated, info = self._vector.ale.recv()
+        *step, info = self._vector.ale.recv()
+        observations, rewards, terminated, truncated = self._begin_cut(*step)
         # A lost life ends an episode but not the game, and the next step of that game is real.
         over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
         return self._played(observations, rewards, terminated, truncated, over)
@@ -252,10 +284,10 @@ class GymGames(VectorGames):
         self.spec = self._encode.spec(int(space.n))
         self._zeros = np.zeros(count * self.spec.frame[0] if not self.spec.is_image else 0, dtype=np.float32)
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
         try:
             observations, _ = self._vector.reset(seed=seed)
-            self._begin()
+            self._begin(seed, stagger)
             taken = self._encode(observations, np.ones(self.count, dtype=bool))
         except GameFault:
             raise
@@ -266,7 +298,8 @@ class GymGames(VectorGames):
 
     def step(self, actions: np.ndarray) -> Played:
         try:
-            observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
+            *step, _ = self._vector.step(actions + self._first_action)
+            observations, rewards, terminated, truncated = self._begin_cut(*step)
             taken = self._encode(observations, first=self._over)
         except GameFault:
             raise

@@ -20,10 +20,11 @@ PIECE = 50  # steps of a replay
 class Episodes:
     """One environment: its episode under way, and those that follow."""
 
-    def __init__(self, make: Callable[[], Games], seeds: tuple[int, ...]) -> None:
+    def __init__(self, make: Callable[[], Games], seeds: tuple[int, ...], stagger: int) -> None:
         self.observation = np.empty(0)  # (1, stack, *frame)
         self._make = make
         self._seeds = seeds  # what the seed of each episode is made of, with its number
+        self._stagger = stagger  # steps within which the first episode is cut
         self._games: Games | None = None  # not before it is needed: making one takes time
         self._number = -1
         self._actions: array[int] | None = array("i")  # None: more than are replayed
@@ -89,24 +90,27 @@ class Episodes:
     def _reset(self) -> None:
         if self._games is None:
             self._games = self._make()
-        self.observation = self._games.reset(make_seed(*self._seeds, self._number))
+        stagger = 0 if self._number else self._stagger
+        self.observation = self._games.reset(make_seed(*self._seeds, self._number), stagger)
         self._over = False
 
     def _play(self, action: int) -> Played:
         assert self._games is not None
         played = self._games.step(np.array([action]))
         self.observation = played.observations
-        self._over = bool(played.finished)
+        self._over = bool(played.finished) or bool(played.truncated[0])  # one that was cut has no score
         return played
 
 
 class RepeatableGames:
     """K environments that are stepped together and can all be brought back to where they were."""
 
-    def __init__(self, spec: EnvSpec, count: int, make: Callable[[], Games], seeds: tuple[int, ...]) -> None:
+    def __init__(
+        self, spec: EnvSpec, count: int, make: Callable[[], Games], seeds: tuple[int, ...], stagger: int
+    ) -> None:
         self.spec = spec
         self.count = count
-        self._episodes = [Episodes(make, (*seeds, env)) for env in range(count)]
+        self._episodes = [Episodes(make, (*seeds, env), stagger) for env in range(count)]
 
     @property
     def observations(self) -> np.ndarray:

@@ -68,10 +68,10 @@ class AtariStage(AtariGames):
             reward_clipping=False,
         )
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
         screens, _ = self._view.reset(seed=seed)
         self._pictures = [screens[0, -1]]
-        return super().reset(seed)
+        return super().reset(seed, stagger)
 
     def step(self, actions: np.ndarray) -> Played:
         played = super().step(actions)

@@ -87,7 +87,11 @@ class SerialServer:
         for agent in self._agents:
             for half in halves(config):
                 games = RepeatableGames(
-                    self._spec, half.envs, lambda: make_games(config, 1), seeds=(config.seed, agent, half.number)
+                    self._spec,
+                    half.envs,
+                    lambda: make_games(config, 1),
+                    seeds=(config.seed, agent, half.number),
+                    stagger=config.stagger,
                 )
                 yield Seat(Player(config, games, run=0, agent=agent, half=half), games)
 
