@@ -35,6 +35,7 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         agents=agents,
         envs_per_agent=envs,
         min_batch=min_batch,
+        correction=config.correction or ("none" if lone else "vtrace"),
         # There is nothing to tune where others decide how many play, or where agents need nobody.
         tuner=config.tuner if agents and not lone else "off",
         network=network_name(config, spec),

@@ -21,7 +21,8 @@ NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
 CORRECTIONS = ("none", "vtrace")
 ALGORITHMS = ("ga3c", "a3c")
 MIN_BATCH = 160  # of GA3C, where nothing else is said
-DECIDED_BY_ALGO = ("agents", "envs_per_agent", "min_batch", "train_queue", "tuner")  # what it changes where not given
+# What it changes where not given.
+DECIDED_BY_ALGO = ("agents", "envs_per_agent", "min_batch", "correction", "train_queue", "tuner")
 TUNERS = ("anneal", "paper", "sweep", "off")
 AGENT_SETTINGS = (  # what playing depends on; the rest, with the paths in it, is no business of another machine
     *("game", "seed", "sticky", "noop_max", "stagger", "episodic_life", "reward_clip"),
@@ -131,8 +132,10 @@ class Config:
     beta_end: float | None = setting(None, "β at MAX_STEPS, reached linearly; auto: constant", low=0)
     log_epsilon: float = setting(1e-6, "ε inside the logarithms of policy and entropy", low=0)
     value_cost: float = setting(0.25, "factor of (R − V)² in the loss", low=0)
-    correction: str = setting(
-        "none", "what is done about policy lag: nothing, as in the paper, or V-trace", choices=CORRECTIONS
+    correction: str | None = setting(
+        None,
+        "what is done about policy lag: nothing, as in the paper, or V-trace; auto: V-trace, with a3c nothing",
+        choices=CORRECTIONS,
     )
     rho_bar: float = setting(1.0, "V-trace: largest weight ρ̄ of a step, π(a|s) / μ(a|s) at most", above=0)
     c_bar: float = setting(1.0, "V-trace: largest factor c̄ by which later steps count, at most ρ̄", low=0)
@@ -233,7 +236,7 @@ class Config:
     @property
     def corrected(self) -> bool:
         """Whether experiences carry what V-trace needs."""
-        return self.correction != "none"
+        return self.correction == "vtrace"
 
     @property
     def oldest(self) -> int:
