@@ -103,7 +103,12 @@ class Bench:
         self._options = options
         self._directory = directory
         self._config = Config(
-            game=options.game, network=options.network, min_batch=options.min_batch, t_max=options.t_max, tuner="off"
+            game=options.game,
+            network=options.network,
+            min_batch=options.min_batch,
+            t_max=options.t_max,
+            correction="none",  # as ceiling and peers: all do the same work
+            tuner="off",
         )
         self._grid, self._peers = read_grid(options), read_peers(options)
         self._spec: EnvSpec = probe_game(self._config)

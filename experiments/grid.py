@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator
@@ -128,7 +129,7 @@ class Grid:
             raise ConfigError(f"{self.name}: a cell without an end: its settings need MAX_SECONDS or MAX_STEPS")
         varied = {name.lower(): getattr(config, name.lower()) for name in names if name not in DURATIONS}
         return Cell(
-            id=_identity(varied, seed, [*words, f"{plan.warm_up:g}", f"{plan.evaluate}"]),
+            id=_identity(varied, seed, {**config.to_dict(), "warm up": plan.warm_up, "evaluate": plan.evaluate}),
             settings=varied,
             seed=seed,
             words=tuple(words),
@@ -209,8 +210,8 @@ def _text(value: Any) -> str:
     return str(int(per_core[1]) * available_cores()) if per_core else str(value)
 
 
-def _identity(varied: Settings, seed: int, words: list[str]) -> str:
-    """What it is, to be read, and a few digits that change with everything that it depends on."""
+def _identity(varied: Settings, seed: int, depends: Settings) -> str:
+    """What it is, to be read, and a few digits that change with everything that it depends on, defaults too."""
     readable = "-".join(f"{name}-{value}" for name, value in varied.items()) or "run"
-    digits = hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
+    digits = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:8]
     return f"{re.sub(r'[^a-z0-9.]+', '-', readable.lower())}-seed-{seed}-{digits}"

@@ -1,5 +1,7 @@
 """Declared experiments: what a grid file says, what is refused, the order of cells and what they are known by."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from experiments import grid
@@ -98,6 +100,15 @@ def test_cells_are_known_by_all_that_they_depend_on(read):
     for change in (("MAX_SECONDS = 10", "MAX_SECONDS = 11"), ("warm_up = 2", "warm_up = 3"), ("Pong", "Boxing")):
         changed = [cell.id for cell in read(GRID.replace(*change)).cells("toy")]
         assert not set(ids[:4]) & set(changed), change
+
+
+def test_cells_of_other_defaults_are_other_cells(read, monkeypatch):
+    ids = [cell.id for cell in read().cells("toy")]
+    later_config = SimpleNamespace(from_words=lambda words: Config.from_words(["BETA=0.02", *words]))
+    monkeypatch.setattr(grid, "Config", later_config)
+    later = [cell.id for cell in read().cells("toy")]
+    assert len(later) == len(ids)
+    assert not set(ids) & set(later)
 
 
 @pytest.mark.parametrize(
