@@ -44,7 +44,7 @@ def test_every_episode_of_a_run_begins_differently(monkeypatch):
     def recording_games(config, count):
         games = make_games(config, count)
         reset = games.reset
-        games.reset = lambda seed: firsts.append(reset(seed)) or firsts[-1]
+        games.reset = lambda *given: firsts.append(reset(*given)) or firsts[-1]
         return games
 
     monkeypatch.setattr(serial, "make_games", recording_games)
@@ -162,8 +162,8 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
         reset, step, diary = games.reset, games.step, []
         diaries.append(diary)
 
-        def noted_reset(seed):
-            games.seen = reset(seed)
+        def noted_reset(seed, stagger):
+            games.seen = reset(seed, stagger)
             return games.seen
 
         def noted_step(actions):
