@@ -138,7 +138,7 @@ class Config:
         choices=CORRECTIONS,
     )
     rho_bar: float = setting(1.0, "V-trace: largest weight ρ̄ of a step, π(a|s) / μ(a|s) at most", above=0)
-    c_bar: float = setting(1.0, "V-trace: largest factor c̄ by which later steps count, at most ρ̄", low=0)
+    c_bar: float = setting(0.95, "V-trace: largest factor c̄ by which later steps count, at most ρ̄", low=0)
     grad_clip: float = setting(40.0, "largest norm of a gradient; 0: not clipped", low=0)
     rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square", low=0, high=1)
     rmsprop_epsilon: float = setting(1e-6, "ε of RMSProp, inside the root", above=0)
