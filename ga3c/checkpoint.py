@@ -22,8 +22,8 @@ from ga3c.settings import ConfigError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3  # 2 had no play of a serial run, and is read as one without
-READABLE = (2, 3)
+FORMAT = 4  # 2 had no play of a serial run, and is read as one without; 2 and 3 had no mean of the weights
+READABLE = (2, 3, 4)
 ARRAY = "@array"  # the one key of what stands for an array in JSON
 
 
@@ -62,6 +62,8 @@ def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise CheckpointError(f"{path} has the checkpoint format {state.get('format')}, not {FORMAT}")
     if metadata.get("sha256") != _checksum(arrays, metadata["state"]):
         raise CheckpointError(f"{path} is damaged: its content does not have its checksum")
+    if state["format"] < 4:
+        arrays["mean_weights"] = arrays["weights"]
     return arrays, _put_together(state, arrays)
 
 

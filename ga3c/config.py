@@ -49,6 +49,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rmsprop_decay": 0.99,
         "rmsprop_epsilon": 0.1,
         "rmsprop_initial": 1.0,
+        "mean_updates": 1,
         "max_lag": 0,
         "correction": "none",
         "normalize": False,
@@ -145,6 +146,11 @@ class Config:
     rmsprop_initial: float = setting(1.0, "RMSProp's mean square at the start", low=0)
 
     # The model
+    mean_updates: int = setting(
+        1000,
+        "eval and play take a running mean of the weights over about so many updates; 1: those of the last one",
+        low=1,
+    )
     network: str = setting("auto", "network; auto: small for images, mlp for vectors", choices=NETWORKS)
     hidden: int = setting(256, "units of the fully connected layers", low=1)
     normalize: bool = setting(

@@ -52,6 +52,8 @@ class Saved:
             config = Config.from_mapping(state["config"])
         except (KeyError, TypeError) as error:  # a setting that this version does not know
             raise CheckpointError(f"the settings in {path} cannot be used: {error}") from None
+        if options.weights == "mean":
+            arrays["weights"] = arrays["mean_weights"]
         return cls(path, config.replace(episodic_life=False, device=options.device), arrays, state)
 
 
@@ -171,6 +173,7 @@ def summarize(saved: Saved, options: EvalOptions, results: list[GameResult]) -> 
         "lengths": [result.steps for result in results],
         "cut": sum(result.cut for result in results),  # games that were cut at MAX_STEPS
         "seed": options.seed,
+        "weights": options.weights,
         "greedy": options.greedy,
         "checkpoint": str(saved.path),
         "updates": saved.state["updates"],  # that the checkpoint was trained for, its steps and seconds

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, network_name
+from ga3c.running_mean import RunningMean
 from ga3c.settings import ConfigError
 
 PIXEL_SCALE = 1.0 / 255.0
@@ -28,6 +29,7 @@ PIXEL_LIMIT = 5.0  # deviations beyond this are cut
 # A CPU works piece by piece where several operations follow each other, so that a piece stays in its core's cache.
 INPUT_PIECE = 8  # observations
 UPDATE_PIECE = 2**17  # weights
+VECTORS = ("weights", "mean_square", "mean_weights")  # of a checkpoint, with a number for each of the model's
 MEASURED_FRAMES = 20_000  # after which mean and deviation of the pixels stay as they are
 
 
@@ -293,8 +295,8 @@ class TrainableModel(ABC):
         """Go on from there; arrays that do not fit are refused."""
 
     def _check_sizes(self, arrays: dict[str, np.ndarray]) -> None:
-        sizes = {"weights": self.network.size, "mean_square": self.network.size, "pixels": 2 * self.network.pixels + 1}
-        for name, size in sizes.items():
+        sizes = dict.fromkeys(VECTORS, self.network.size)
+        for name, size in {**sizes, "pixels": 2 * self.network.pixels + 1}.items():
             if name not in arrays or arrays[name].shape != (size,):
                 raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
 
@@ -306,6 +308,7 @@ class Model(TrainableModel):
         super().__init__(config, spec, pick_device(config.device))
         self._update = threading.Lock()
         self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
+        self._mean = RunningMean(self._version.weights.clone(), config.mean_updates)
         self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
         self._pixels = PixelStatistics(
             torch.zeros(1, dtype=torch.int64), torch.zeros(2 * self.network.pixels, device=self.device)
@@ -331,6 +334,7 @@ class Model(TrainableModel):
             if frames is not None:
                 self._pixels.add(frames)
             new[trained:] = self._pixels.constants() if frames is not None else old[trained:]
+            self._mean.add(number + 1, new)
             self._version = Version(number + 1, new)
             return number + 1
 
@@ -338,13 +342,18 @@ class Model(TrainableModel):
         """All of the same moment."""
         with self._update:
             number, weights = self._version
-            mean_square = self._mean_square.cpu().clone()  # updated in place, unlike the weights
-            pixels = self._pixels.state()
-        return number, {"weights": weights.cpu().numpy(), "mean_square": mean_square.numpy(), "pixels": pixels}
+            arrays = {
+                "weights": weights.cpu().numpy(),
+                "mean_square": self._mean_square.cpu().clone().numpy(),  # written in place, unlike the weights
+                "mean_weights": self._mean.weights.cpu().clone().numpy(),
+                "pixels": self._pixels.state(),
+            }
+        return number, arrays
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
         self._check_sizes(arrays)
         with self._update:
             self._version = Version(number, torch.tensor(arrays["weights"], device=self.device))
             self._mean_square = torch.tensor(arrays["mean_square"], device=self.device)
+            self._mean.weights.copy_(torch.tensor(arrays["mean_weights"]))
             self._pixels.load(arrays["pixels"])

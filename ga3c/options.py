@@ -9,6 +9,7 @@ from ga3c.address import parse_address
 from ga3c.config import MIN_BATCH, NETWORKS, TUNERS, Config
 from ga3c.settings import ConfigError, check, setting
 
+WEIGHTS = ("mean", "newest")  # of a checkpoint
 BUDGETS = ("toy", "laptop", "paper")  # of an experiment
 
 
@@ -20,6 +21,9 @@ class PolicyOptions:
     checkpoint: str = setting("", "a checkpoint file, instead of the newest of RUN")
     episodes: int = setting(1, "whole games", low=1, high=1_000_000)
     seed: int = setting(0, "game i has the seed SEED + i", low=0, high=2**30)
+    weights: str = setting(
+        "mean", "mean: the running mean of the weights; newest: those that training goes on with", choices=WEIGHTS
+    )
     greedy: bool = setting(False, "take the best action instead of sampling from the policy")
     max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")

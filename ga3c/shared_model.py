@@ -22,7 +22,8 @@ from torch import Tensor
 
 from ga3c.config import Config
 from ga3c.envs import EnvSpec, network_name
-from ga3c.model import PixelStatistics, TrainableModel, Version, make_network
+from ga3c.model import VECTORS, PixelStatistics, TrainableModel, Version, make_network
+from ga3c.running_mean import RunningMean
 
 LOCK_SECONDS = 0.3  # far more than anyone holds it
 LOCK_LOOK_SECONDS = 0.0005
@@ -37,6 +38,7 @@ class SharedNumbers:
 
     weights: Tensor
     mean_square: Tensor
+    mean_weights: Tensor
     pixel_count: Tensor  # (1,) int64
     pixel_sums: Tensor
     updates: Tensor  # (1,) int64
@@ -49,6 +51,7 @@ class SharedNumbers:
         numbers = cls(
             weights=weights,
             mean_square=torch.full_like(weights, config.rmsprop_initial),
+            mean_weights=weights.clone(),
             pixel_count=torch.zeros(1, dtype=torch.int64),
             pixel_sums=torch.zeros(2 * network.pixels),
             updates=torch.zeros(1, dtype=torch.int64),
@@ -98,6 +101,7 @@ class SharedModel(TrainableModel):
         super().__init__(config, spec, torch.device("cpu"))
         self._numbers = numbers
         self._lock = lock
+        self._mean = RunningMean(numbers.mean_weights, config.mean_updates)
         self._pixels = PixelStatistics(numbers.pixel_count, numbers.pixel_sums)
         self._version = Version(0, torch.empty_like(numbers.weights))
         self.catch_up()
@@ -134,20 +138,22 @@ class SharedModel(TrainableModel):
                 self._pixels.add(frames)
                 numbers.weights[trained:] = self._pixels.constants()
             numbers.updates.add_(1)
-            return self.updates
+            number = self.updates
+        self._mean.add(number, numbers.weights)
+        return number
 
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
         """As it is while agents write: an update may be there in part."""
         with self._lock.held():
             number, pixels = self.updates, self._pixels.state()
-        weights, mean_square = self._numbers.weights.clone(), self._numbers.mean_square.clone()
-        return number, {"weights": weights.numpy(), "mean_square": mean_square.numpy(), "pixels": pixels}
+        vectors = {name: getattr(self._numbers, name).clone().numpy() for name in VECTORS}
+        return number, {**vectors, "pixels": pixels}
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
         """Before any agent starts."""
         self._check_sizes(arrays)
-        self._numbers.weights.copy_(torch.tensor(arrays["weights"]))
-        self._numbers.mean_square.copy_(torch.tensor(arrays["mean_square"]))
+        for name in VECTORS:
+            getattr(self._numbers, name).copy_(torch.tensor(arrays[name]))
         self._pixels.load(arrays["pixels"])
         self._numbers.updates.fill_(number)
         self.catch_up()

@@ -51,7 +51,7 @@ def test_arrays_may_stand_anywhere_in_the_state(tmp_path):
     assert state == {**deep, "format": checkpoint.FORMAT}
 
 
-@pytest.mark.parametrize(("number", "readable"), [(1, False), (2, True), (3, True), (4, False)])
+@pytest.mark.parametrize(("number", "readable"), [(1, False), (2, True), (3, True), (4, True), (5, False)])
 def test_the_format_before_is_still_read_and_others_are_refused(tmp_path, monkeypatch, number, readable):
     monkeypatch.setattr(checkpoint, "FORMAT", number)
     save(tmp_path, 5)
@@ -59,8 +59,15 @@ def test_the_format_before_is_still_read_and_others_are_refused(tmp_path, monkey
     if readable:
         assert load_newest(tmp_path)[2]["updates"] == 5
     else:
-        with pytest.raises(CheckpointError, match=f"has the checkpoint format {number}, not 3"):
+        with pytest.raises(CheckpointError, match=f"has the checkpoint format {number}, not 4"):
             load_newest(tmp_path)
+
+
+def test_where_there_was_no_mean_yet_the_weights_are_its(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FORMAT", 3)
+    save(tmp_path, 5)
+    monkeypatch.undo()
+    assert (load_newest(tmp_path)[1]["mean_weights"] == 5).all()
 
 
 def test_the_newest_are_kept(tmp_path):

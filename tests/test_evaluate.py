@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ga3c.agent import sample
-from ga3c.checkpoint import checkpoints_of, save_checkpoint
+from ga3c.checkpoint import checkpoints_of, load_newest, save_checkpoint
 from ga3c.config import Config
 from ga3c.envs import make_games
 from ga3c.evaluate import Saved, evaluate, main
@@ -164,6 +164,16 @@ def test_settings_of_another_version_are_told(tmp_path):
     save_checkpoint(tmp_path / "checkpoints", {"weights": np.zeros(1)}, state, keep=1)
     with pytest.raises(ConfigError, match="colour"):
         evaluate(EvalOptions(run=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("options", "name"), [({}, "mean_weights"), ({"weights": "newest"}, "weights")])
+def test_the_mean_of_the_weights_plays_unless_the_newest_are_asked_for(tmp_path, options, name):
+    run = make_run(tmp_path)
+    path, arrays, state = load_newest(tmp_path)
+    arrays["mean_weights"] = arrays["weights"] + 1
+    save_checkpoint(path.parent, arrays, state, keep=1)
+    saved = Saved.load(EvalOptions(run=run, **options))
+    assert np.array_equal(saved.arrays["weights"], arrays[name])
 
 
 def test_human_normalized_scores():

@@ -106,7 +106,9 @@ def test_forward_is_that_of_torchs_own_layers(name):
     spec = CARTPOLE if name == "mlp" else ATARI
     model = make_model(spec, network=name, init="paper", seed=1)
     weights = 2 * model.version.weights.numpy()  # larger, so that outputs depend on the observation
-    model.load(0, {"weights": weights, "mean_square": np.zeros_like(weights), "pixels": np.zeros(1, np.float32)})
+    zeros = np.zeros_like(weights)
+    arrays = {"weights": weights, "mean_square": zeros, "mean_weights": zeros, "pixels": np.zeros(1, np.float32)}
+    model.load(0, arrays)
     observations = some_observations(spec, 3)
     policies, values = plain_network(name, model.network, model.version.weights)(observations.to(torch.float32))
     prediction = model.predict(observations)
