@@ -129,7 +129,7 @@ class Config:
     discount: float = setting(0.99, "discount γ of future rewards", low=0, high=1)
     learning_rate: float = setting(7e-4, "step size η", above=0)
     learning_rate_end: float | None = setting(None, "η at MAX_STEPS, reached linearly; auto: constant", low=0)
-    beta: float = setting(0.01, "weight β of the entropy", low=0)
+    beta: float = setting(0.003, "weight β of the entropy", low=0)
     beta_end: float | None = setting(None, "β at MAX_STEPS, reached linearly; auto: constant", low=0)
     log_epsilon: float = setting(1e-6, "ε inside the logarithms of policy and entropy", low=0)
     value_cost: float = setting(0.25, "factor of (R − V)² in the loss", low=0)

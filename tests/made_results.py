@@ -227,7 +227,7 @@ def changes(seeds=(0,)):
     dice, cells = random.Random(9), []
     for seed in seeds:
         both = {"learning_rate": 3e-4, "rmsprop_epsilon": 0.1}
-        for settings in ({}, {"t_max": 5}, {"correction": "vtrace"}, {"beta": 0.003}, both, {"init": "paper"}):
+        for settings in ({}, {"t_max": 5}, {"correction": "vtrace"}, {"beta": 0.01}, both, {"init": "paper"}):
             curve = learning(dice, 540, dice.uniform(0, 20))
             cells.append(made_cell(settings, seed, curve=curve, steps=curve[-1][1], score=curve[-1][2]))
     return made_results("defaults", cells)
