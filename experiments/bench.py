@@ -29,8 +29,9 @@ from experiments.sizes import QUICKLY_STEPPED, STEPPED
 from ga3c.auto import probe as probe_game
 from ga3c.auto import resolve
 from ga3c.config import Config, available_cores
-from ga3c.envs import EnvSpec, network_name
+from ga3c.envs import network_name
 from ga3c.files import write_atomically, write_json
+from ga3c.games import EnvSpec
 from ga3c.options import BenchOptions
 from ga3c.settings import ConfigError, nearest, read_words
 

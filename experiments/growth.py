@@ -15,7 +15,7 @@ from experiments.progress import Part
 from experiments.served import Figures, Served
 from experiments.sizes import RATIO_BATCH, networks_of
 from ga3c.config import Config, available_cores
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 
 AGENTS = (1, 2, 4, 8, 16, 32, 64, 128)
 PASSES = 2

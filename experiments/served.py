@@ -21,8 +21,9 @@ from experiments.processes import Orders, Process, ProcessFailed, end_all, memor
 from ga3c import wire
 from ga3c.agent import NICENESS, Half, Player
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, Games, make_games
+from ga3c.envs import make_games
 from ga3c.exchange import AgentLink
+from ga3c.games import EnvSpec, Games
 from ga3c.logs import RunLog
 from ga3c.server import Guest, Server
 from ga3c.stats import Stats, window_row

@@ -21,7 +21,8 @@ from experiments.sizes import PREDICTED, QUICKLY_STEPPED, RATIO_BATCH, STEPPED, 
 from ga3c import wire
 from ga3c.batches import Batches
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, Games, make_games
+from ga3c.envs import make_games
+from ga3c.games import EnvSpec, Games
 from ga3c.learner import Learner
 from ga3c.loss import actor_critic_loss
 from ga3c.model import MEASURED_FRAMES

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from experiments.stages import settle
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.learner import Learner
 from ga3c.model import Model, Prediction
 from ga3c.stats import Stats

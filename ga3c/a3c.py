@@ -9,7 +9,7 @@ import time
 from ga3c.a3c_agent import A3CTask, run_a3c_agent
 from ga3c.agents import Agents, Task
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.learner import set_up_torch
 from ga3c.private import PrivateDirectory
 from ga3c.reports import Reports

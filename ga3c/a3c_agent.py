@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ga3c.agent import Player, begin_players, describe_failure, set_up_process
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.learner import Learner
 from ga3c.reports import Reporter, ServerGone
 from ga3c.rollout import Experience

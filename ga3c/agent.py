@@ -20,8 +20,9 @@ import numpy as np
 from ga3c import wire
 from ga3c.checked import GameFault
 from ga3c.config import Config
-from ga3c.envs import Playable, make_games, make_seed
+from ga3c.envs import make_games, make_seed
 from ga3c.exchange import AgentLink
+from ga3c.games import Playable
 from ga3c.rollout import Rollout
 from ga3c.wire import Header, Kind, Parts, Reply
 

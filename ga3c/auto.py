@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ga3c.atari import find_rom
 from ga3c.config import MIN_BATCH, Config, available_cores
-from ga3c.envs import EnvSpec, find_rom, make_games, network_name
+from ga3c.envs import make_games, network_name
+from ga3c.games import EnvSpec
 from ga3c.settings import ConfigError
 
 ALE_ENVS = 96  # of all agents together, where nothing else is said

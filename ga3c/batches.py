@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.rollout import Experience
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ga3c.envs import EnvSpec, Games, Played, make_seed
+from ga3c.envs import make_seed
+from ga3c.games import EnvSpec, Games, Played
 
 LONGEST_REPLAY = 1_000_000  # steps; the actions of an episode that hardly ever ends must not fill the memory
 PIECE = 50  # steps of a replay

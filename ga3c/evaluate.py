@@ -21,8 +21,9 @@ from ga3c.agent import sample
 from ga3c.batches import Batches
 from ga3c.checkpoint import CheckpointError, load_checkpoint, load_newest
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, Games, make_games
+from ga3c.envs import make_games
 from ga3c.files import write_json
+from ga3c.games import EnvSpec, Games
 from ga3c.human import human_normalized
 from ga3c.model import Model
 from ga3c.options import EvalOptions, PolicyOptions

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from ga3c import wire
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.ledger import LedgerError
 from ga3c.queues import Queue
 from ga3c.rollout import Experience

@@ -7,7 +7,7 @@ ones for nine games (Boxing: −2 and 10); they are not mixed in, since scores c
 
 from __future__ import annotations
 
-from ga3c.envs import find_rom
+from ga3c.atari import find_rom
 
 RANDOM_AND_HUMAN: dict[str, tuple[float, float]] = {
     "alien": (227.8, 6875),

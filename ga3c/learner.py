@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.model import Model, TrainableModel
 from ga3c.predictor import Predictor
 from ga3c.stats import Stats

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, network_name
+from ga3c.envs import network_name
+from ga3c.games import EnvSpec
 from ga3c.running_mean import RunningMean
 from ga3c.settings import ConfigError
 

@@ -24,9 +24,11 @@ from ale_py.env import AtariEnv
 from ale_py.vector_env import AtariVectorEnv
 from PIL import Image
 
+from ga3c.atari import FRAMESKIP, MAX_FRAMES, AtariGames, find_rom, sticky_probability
 from ga3c.config import Config
-from ga3c.envs import FRAMESKIP, MAX_FRAMES, AtariGames, GymGames, Played, find_rom, sticky_probability
 from ga3c.evaluate import Game, GameResult, Policy, Saved, describe
+from ga3c.games import Played
+from ga3c.gym_games import GymGames
 from ga3c.options import PlayOptions
 from ga3c.settings import ConfigError, read_words
 

@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ga3c.envs import Finished
 from ga3c.exchange import Member
+from ga3c.games import Finished
 from ga3c.stats import Stats
 from ga3c.wire import MAX_TEXT
 

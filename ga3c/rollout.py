@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ga3c.envs import EnvSpec, Played
+from ga3c.games import EnvSpec, Played
 
 LEAST_CHANCE = 1e-6  # of an action that was drawn: rounding can lead to one whose probability is 0
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from ga3c import wire
 from ga3c.agent import Player
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.predictor import Predictor
 from ga3c.queues import Queue
 from ga3c.rollout import Experience

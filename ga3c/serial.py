@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from ga3c.agent import Player, halves
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, make_games
+from ga3c.envs import make_games
 from ga3c.episodes import RepeatableGames
+from ga3c.games import EnvSpec
 from ga3c.learner import Learner
 from ga3c.rollout import Experience
 from ga3c.rounds import Rounds

@@ -15,8 +15,8 @@ from ga3c import wire
 from ga3c.agent import AgentTask, halves, run_agent
 from ga3c.agents import Agents, Task
 from ga3c.config import Config, available_cores
-from ga3c.envs import EnvSpec
 from ga3c.exchange import Exchange
+from ga3c.games import EnvSpec
 from ga3c.limits import resident_memory
 from ga3c.queues import Consumer, Queue
 from ga3c.remote_agents import RemoteAgents

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, network_name
+from ga3c.envs import network_name
+from ga3c.games import EnvSpec
 from ga3c.model import VECTORS, PixelStatistics, TrainableModel, Version, make_network
 from ga3c.running_mean import RunningMean
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ga3c.envs import Finished
+from ga3c.games import Finished
 from ga3c.ledger import Ledger
 from ga3c.rollout import Experience
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ga3c.agents import AgentsKeepDying
+from ga3c.atari import find_rom
 from ga3c.auto import probe, resolve
 from ga3c.checkpoint import CheckpointError, load_newest, save_checkpoint
 from ga3c.config import Config
 from ga3c.display import Display, make_display
-from ga3c.envs import EnvSpec, find_rom
+from ga3c.games import EnvSpec
 from ga3c.limits import MEMORY_WITH_TORCH, limit_advice, make_room
 from ga3c.logs import SHORT, RunLog
 from ga3c.rundir import RunDirectory

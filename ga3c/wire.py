@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ga3c.envs import EnvSpec, Finished
+from ga3c.games import EnvSpec, Finished
 from ga3c.rollout import Experience
 
 MAGIC = b"GA3C"

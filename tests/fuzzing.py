@@ -6,7 +6,7 @@ import numpy as np
 from test_wire import decode
 
 from ga3c import wire
-from ga3c.envs import Finished
+from ga3c.games import Finished
 from ga3c.rollout import Experience
 from ga3c.wire import Header, Kind, WireError
 

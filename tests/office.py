@@ -5,8 +5,8 @@ import threading
 import numpy as np
 
 from ga3c import wire
-from ga3c.envs import EnvSpec
 from ga3c.exchange import AgentLink, Exchange
+from ga3c.games import EnvSpec
 from ga3c.queues import Queue
 from ga3c.rollout import Experience
 from ga3c.stats import Stats

@@ -13,8 +13,8 @@ from pathlib import Path
 import zmq
 from fuzzing import damaged, good_messages, noise
 
-from ga3c.envs import EnvSpec
 from ga3c.exchange import identity
+from ga3c.games import EnvSpec
 
 ROOT = Path(__file__).parent.parent
 NICENESS = 10  # below agents: what they send shall cost the run, not that they are there

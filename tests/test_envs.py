@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence
 
+from ga3c.atari import find_rom, sticky_probability
 from ga3c.checked import GameFault
 from ga3c.config import Config
-from ga3c.envs import FRAME, STACK, Finished, Scores, area_weights, find_rom, make_games, sticky_probability
+from ga3c.envs import make_games
+from ga3c.games import FRAME, STACK, Finished, Scores
+from ga3c.gym_games import area_weights
 from ga3c.settings import ConfigError
 
 # Names

@@ -9,8 +9,8 @@ from office import ENVS, PLAYED, RUN, Office, bad_messages, experience, request
 from waiting import wait_until
 
 from ga3c import wire
-from ga3c.envs import Finished
 from ga3c.exchange import identity
+from ga3c.games import Finished
 from ga3c.wire import Header, Kind
 
 

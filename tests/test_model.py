@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.model import Model
 from ga3c.settings import ConfigError
 

@@ -14,8 +14,8 @@ from waiting import wait_until
 from ga3c import wire
 from ga3c.address import parse_address
 from ga3c.config import Config
-from ga3c.envs import Finished
 from ga3c.exchange import REMOTE, Link, identity
+from ga3c.games import Finished
 from ga3c.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.network import Gate
 from ga3c.remote_agent import NetworkLink, RemoteTask, read_settings

@@ -11,8 +11,8 @@ from test_evaluate import make_run
 
 from ga3c import play as play_module
 from ga3c.config import Config
-from ga3c.envs import area_weights
 from ga3c.evaluate import evaluate
+from ga3c.gym_games import area_weights
 from ga3c.options import EvalOptions, PlayOptions
 from ga3c.play import Enough, make_stage, open_window, play, record_mp4
 from ga3c.settings import ConfigError

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec, GymGames, Played, make_games
+from ga3c.envs import make_games
+from ga3c.games import EnvSpec, Played
+from ga3c.gym_games import GymGames
 from ga3c.rollout import Rollout, n_step_returns
 
 SPEC = EnvSpec(frame=(2, 2), stack=3, dtype="uint8", actions=9)

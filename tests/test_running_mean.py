@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.model import Model
 from ga3c.running_mean import RunningMean
 

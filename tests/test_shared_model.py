@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from ga3c import shared_model
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.model import Model
 from ga3c.settings import ConfigError
 from ga3c.shared_model import LOCK_SECONDS, ProcessLock, SharedModel, SharedNumbers

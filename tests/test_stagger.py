@@ -8,8 +8,9 @@ from gymnasium.spaces import Box, Discrete
 from ga3c import wire
 from ga3c.agent import begin_players
 from ga3c.config import Config
-from ga3c.envs import Finished, make_games
+from ga3c.envs import make_games
 from ga3c.episodes import RepeatableGames
+from ga3c.games import Finished
 from ga3c.wire import Kind, Reply
 
 LENGTH = 6

@@ -16,8 +16,8 @@ from stranger import Sender, Stranger
 from waiting import wait_until
 
 from ga3c import wire
-from ga3c.envs import Finished
 from ga3c.exchange import identity
+from ga3c.games import Finished
 from ga3c.limits import resident_memory
 from ga3c.sparing import LEAST_SECONDS
 from ga3c.wire import Header, Kind

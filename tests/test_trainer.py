@@ -12,7 +12,7 @@ import torch
 
 from ga3c.batches import Batches
 from ga3c.config import Config
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 from ga3c.model import Model
 from ga3c.rollout import Experience
 from ga3c.stats import Stats, lag_max

@@ -14,7 +14,7 @@ from running import QUICK, ROOT, rows_of, run, summary_of
 import ga3c
 from ga3c import auto, training
 from ga3c.checkpoint import load_newest
-from ga3c.envs import EnvSpec
+from ga3c.games import EnvSpec
 
 SUMMARY_KEYS = {
     *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),

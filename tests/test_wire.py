@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ga3c import wire
-from ga3c.envs import EnvSpec, Finished
+from ga3c.games import EnvSpec, Finished
 from ga3c.rollout import Experience
 from ga3c.wire import Header, Kind, WireError
 

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 from test_wire import BYTES, IMAGES, VECTORS, decode
 
 from ga3c import wire
-from ga3c.envs import Finished
+from ga3c.games import Finished
 from ga3c.rollout import Experience
 from ga3c.wire import Header, Kind
 
