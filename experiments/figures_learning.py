@@ -38,6 +38,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 }
 ACROSS = 3  # panels beside each other
 CLOSE = 0.065  # of a panel's height: labels that are nearer would cover each other
+LEAST_RISE = 0.1  # of the way from a random player to a human that a panel shows, or chance would look like learning
 FEW = 3  # settings whose single runs can still be followed in one panel
 
 
@@ -61,12 +62,12 @@ def draw_curves(results: Results) -> SubFigure:
             if common is not None:
                 drawn.append(common)
                 labels.append((float(common.middle[-1]), in_short(median(values(runs, "steps"))), styles[key]))
+        _mark_random(axes, game)
         if not labels:
             say_nothing(axes, "no game has ended yet")
         elif results["name"] == "figure5":
             _write_steps(axes, labels)
         axes.set_xlim(left=0)
-        _mark_random(axes, game)
         if place + across >= len(games):
             axes.set_xlabel(f"{unit_name} of training")
             axes.tick_params(labelbottom=True)
@@ -82,10 +83,12 @@ def draw_curves(results: Results) -> SubFigure:
 def _mark_random(axes: Axes, game: Any) -> None:
     """What a random player reaches, where that is known: what lies above it was learned."""
     if known := random_and_human(str(game)):
-        axes.axhline(known[0], color=INK, linewidth=0.9, linestyle=":")
+        random, human = known
+        axes.axhline(random, color=INK, linewidth=0.9, linestyle=":")
         axes.annotate(
-            "random player", (1, known[0]), (-3, 3), ("axes fraction", "data"), "offset points", ha="right", fontsize=8
+            "random player", (1, random), (-3, 3), ("axes fraction", "data"), "offset points", ha="right", fontsize=8
         )
+        axes.set_ylim(top=max(axes.get_ylim()[1], random + LEAST_RISE * (human - random)))
 
 
 def draw_runs(axes: Axes, runs: list[Cell], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:

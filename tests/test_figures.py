@@ -81,6 +81,15 @@ def test_curves_of_a_known_game_have_a_random_player_to_compare_with():
         assert ("random player" in words) == known
 
 
+def test_chance_does_not_look_like_learning():
+    results = figure5(seeds=(0,), games=("Pong",))
+    for cell in results["cells"]:
+        cell["curve"] = [[seconds, steps, -20.5] for seconds, steps, _ in cell["curve"]]
+    low, high = picture(results).axes[0].get_ylim()
+    assert low < -20.7
+    assert high >= -17.7  # a tenth of the way from a random player's -20.7 to a human's 9.3
+
+
 def test_curves_that_end_at_the_same_score_have_labels_apart():
     results = figure5(seeds=(0,), games=("Pong",))
     for cell in results["cells"]:
