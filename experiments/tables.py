@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import fmean, median, median_low
 
 from experiments.bench_report import empty_table, wide_console
 from experiments.cell_groups import (
@@ -289,24 +289,29 @@ def _setting_table(results: Results) -> list[Table]:
 
 
 def _way_table(results: Results) -> list[Table]:
-    """The score of each setting along the way, by minutes and by steps, as far as all runs came."""
+    """The score of each setting along the way, by minutes and by steps, as far as half of the settings came."""
     cells, axes = [cell for cell in finished(results) if cell.get("curve")], axes_besides(results)
     if not cells:
         return []
-    places = {
-        by: [part / PARTS * min(values(cells, by)) for part in range(1, PARTS + 1)] for by in ("seconds", "steps")
-    }
+    settings = groups(cells, axes).values()
+    ends = {by: median_low(min(values(runs, by)) for runs in settings) for by in ("seconds", "steps")}
+    places = {by: [part / PARTS * end for part in range(1, PARTS + 1)] for by, end in ends.items()}
     headers = ["setting", *(f"{number(at / 60)} min" for at in places["seconds"]), *map(in_short, places["steps"])]
     rows = [
         [name_of(runs[0], axes), *(number(_score_at(runs, by, at)) for by, points in places.items() for at in points)]
-        for runs in groups(cells, axes).values()
+        for runs in settings
     ]
-    note = "Of the games that ended within the last tenth of the way to there; of several runs, the interquartile mean."
+    note = (
+        "Of the games that ended within the last tenth of the way to there; of several runs, the interquartile mean. "
+        f"{NONE}: no game had ended, or not all runs came so far."
+    )
     return [Table("Scores along the way, by minutes and by steps", headers, rows, note)]
 
 
-def _score_at(runs: Iterable[Cell], by: str, at: float) -> float | None:
-    """Of the games that ended shortly before this time, or number of steps; None where none had."""
+def _score_at(runs: list[Cell], by: str, at: float) -> float | None:
+    """Of the games that ended shortly before this time, or number of steps; None where none had, or a run had ended."""
+    if min(values(runs, by)) < 0.99 * at:
+        return None
     near = [[score for point, score in score_curve(cell, by) if 0.9 * at <= point <= 1.01 * at] for cell in runs]
     means = [fmean(ended) for ended in near if ended]
     return estimate([means]).value if means else None
