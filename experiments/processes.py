@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ga3c.agent import PR_SET_PDEATHSIG
-from ga3c.limits import resident_memory
+from ga3c.agents.process import PR_SET_PDEATHSIG
+from ga3c.system.limits import resident_memory
 
 ANSWER_SECONDS = 60.0  # for an answer, at most, where nothing else is said
 LEAVE_SECONDS = 0.8  # a process that was told to end and has not by then is killed

@@ -10,18 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ga3c.config import Config
-    from ga3c.settings import ConfigError
-    from ga3c.training import RunFailed, train
+    from ga3c.runs.training import RunFailed, train
+    from ga3c.settings.config import Config
+    from ga3c.settings.declare import ConfigError
 
 __version__ = "0.1.0"
 __all__ = ["Config", "ConfigError", "RunFailed", "__version__", "train"]
 
 HOMES = {
-    "Config": "ga3c.config",
-    "ConfigError": "ga3c.settings",
-    "RunFailed": "ga3c.training",
-    "train": "ga3c.training",
+    "Config": "ga3c.settings.config",
+    "ConfigError": "ga3c.settings.declare",
+    "RunFailed": "ga3c.runs.training",
+    "train": "ga3c.runs.training",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ga3c.stopping import as_usual, end_at_once, stop_requests
+from ga3c.system.signals import as_usual, end_at_once, stop_requests
 
 if __name__ == "__main__":
     end_at_once()  # until there is something to end; the imports that follow take a while
@@ -11,8 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from ga3c.config import Config
-from ga3c.options import (
+from ga3c.settings.commands import (
     AgentsOptions,
     BenchOptions,
     CalibrateOptions,
@@ -24,7 +23,8 @@ from ga3c.options import (
     SimulateOptions,
     SoakOptions,
 )
-from ga3c.settings import ConfigError, nearest, settings_table
+from ga3c.settings.config import Config
+from ga3c.settings.declare import ConfigError, nearest, settings_table
 
 USAGE = """\
 Usage: ./run.sh [COMMAND] KEY=VALUE …
@@ -54,62 +54,62 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 def train(words: list[str]) -> int:
     with stop_requests(last=True) as interrupted:
         config = Config.from_words(words)
-        from ga3c.training import run_training  # wrong words are told before this import
+        from ga3c.runs.training import run_training  # wrong words are told before this import
 
         run_training(config, interrupted)
     return 0
 
 
 def evaluate(words: list[str]) -> int:
-    from ga3c.evaluate import main
+    from ga3c.runs.evaluate import main
 
     return main(words)
 
 
 def play(words: list[str]) -> int:
-    from ga3c.play import main
+    from ga3c.runs.play import main
 
     return main(words)
 
 
 def agents(words: list[str]) -> int:
-    from ga3c.remote import main
+    from ga3c.agents.remote_crew import main
 
     return main(words)
 
 
 def keys(words: list[str]) -> int:
-    from ga3c.keys import main
+    from ga3c.messages.keys import main
 
     return main(words)
 
 
 def replay(words: list[str]) -> int:
-    from ga3c.replay import main
+    from ga3c.runs.retrace import main
 
     return main(words)
 
 
 def simulate(words: list[str]) -> int:
-    from experiments.simulate import main
+    from experiments.tuning.simulate import main
 
     return main(words)
 
 
 def calibrate(words: list[str]) -> int:
-    from experiments.calibrate import main
+    from experiments.tuning.calibrate import main
 
     return main(words)
 
 
 def bench(words: list[str]) -> int:
-    from experiments.bench import main
+    from experiments.bench.bench import main
 
     return main(words)
 
 
 def experiment(words: list[str]) -> int:
-    from experiments.experiment import main
+    from experiments.papers.experiment import main
 
     return main(words)
 
@@ -185,5 +185,10 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
+def run() -> int:
+    """What the console script calls."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

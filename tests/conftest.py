@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from office import Office
-from running import end_all
-from serving import Run
-from tuned import PLAN
-from turns import turn
 
+from tests.helpers.command_line import end_all
+from tests.helpers.exchange_at_work import Office
+from tests.helpers.fake_server import PLAN
+from tests.helpers.server_at_work import Run
+from tests.helpers.turns import turn
 from tuner import controller
 from tuner.controller import Controller
 from tuner.record import Record

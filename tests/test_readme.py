@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ga3c.config import Config
-from ga3c.envs import make_games
-from ga3c.settings import settings_table
+from ga3c.games.make import make_games
+from ga3c.settings.config import Config
+from ga3c.settings.declare import settings_table
 
 README = Path(__file__).parent.parent / "README.md"
 SECTION = re.compile(r"(<!-- settings -->\n).*?(<!-- /settings -->)", re.DOTALL)
@@ -32,8 +32,8 @@ def test_the_settings_table_is_current():
 
 def test_every_file_that_the_readme_names_exists():
     text = README.read_text(encoding="utf-8")
-    for name in re.findall(r"`(\w+\.py)`", text):
-        assert (README.parent / "ga3c" / name).exists(), name
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        assert (README.parent / name).exists() or (README.parent / "ga3c" / name).exists(), name
 
 
 def test_the_readmes_own_environment_plays(tmp_path, monkeypatch):

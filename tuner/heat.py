@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from tuner.replay import Landscape
+from tuner.retrace import Landscape
 from tuner.space import Setting
 
 COLUMNS_MOST = 16

@@ -1,0 +1,5 @@
+import sys
+
+from experiments.bench.peers import main
+
+sys.exit(main(sys.argv[1:]))

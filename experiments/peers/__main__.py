@@ -1,5 +1,0 @@
-import sys
-
-from experiments.peers import main
-
-sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""ALE games: from a name to a ROM, and K of them on ale-py's own vector environment."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium
+import numpy as np
+from ale_py import roms
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.vector import AutoresetMode
+
+from ga3c.games.spec import FRAME, STACK, EnvSpec, Played
+from ga3c.games.vector import VectorGames
+from ga3c.settings.config import Config
+from ga3c.settings.declare import ConfigError
+
+FRAMESKIP = 4
+TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ends the process when it loads one
+MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
+
+
+def find_rom(game: str) -> str | None:
+    """The ROM of ``Pong``, ``ms_pacman``, ``ALE/Pong-v5`` or ``PongNoFrameskip-v4``; None for what is no ALE game."""
+    name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+?)(?:NoFrameskip)?-v[04])$", r"\1\2", game)
+    known = {rom.replace("_", ""): rom for rom in roms.get_all_rom_ids()}
+    rom = known.get(name.replace("_", "").lower())
+    if rom in TWO_PLAYERS:
+        raise ConfigError(f"GAME={game} is a game for two players, and there is only one here")
+    return rom
+
+
+def sticky_probability(config: Config) -> float:
+    """An id (``ALE/Pong-v5``) means its own sticky actions, a name (``Pong``) the game as the papers played it."""
+    if config.sticky is not None:
+        return config.sticky
+    return 0.25 if config.game.endswith(("-v5", "-v0")) else 0.0
+
+
+class AtariGames(VectorGames):
+    """K games on ale-py's vector environment, every setting of the emulator passed on purpose."""
+
+    _vector: AtariVectorEnv
+
+    def __init__(self, config: Config, rom: str, count: int) -> None:
+        super().__init__(count)
+        self._vector = AtariVectorEnv(
+            rom,
+            count,
+            num_threads=1,
+            max_num_frames_per_episode=MAX_FRAMES,
+            repeat_action_probability=sticky_probability(config),
+            full_action_space=False,
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+            img_height=FRAME,
+            img_width=FRAME,
+            grayscale=True,
+            stack_num=STACK,
+            frameskip=FRAMESKIP,
+            maxpool=True,
+            noop_max=config.noop_max,
+            use_fire_reset=True,
+            # ``episodic_life`` would restart the whole game at each lost life; ``life_loss_info`` plays on.
+            episodic_life=False,
+            life_loss_info=config.episodic_life,
+            reward_clipping=False,
+        )
+        space = self._vector.single_action_space
+        assert isinstance(space, gymnasium.spaces.Discrete)
+        self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=int(space.n))
+        self._lives_end_episodes = config.episodic_life
+        self._strength = np.ones(count, dtype=np.float32)  # of each action: the whole way of a joystick
+
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
+        observations: np.ndarray
+        observations, _ = self._vector.reset(seed=seed)
+        self._begin(seed, stagger)
+        return observations
+
+    def step(self, actions: np.ndarray) -> Played:
+        # What ``step`` of the vector environment does, less its checks: an agent with one game waits for this.
+        self._vector.ale.send(actions, self._strength)
+        *step, info = self._vector.ale.recv()
+        observations, rewards, terminated, truncated = self._begin_cut(*step)
+        # A lost life ends an episode but not the game, and the next step of that game is real.
+        over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
+        return self._played(observations, rewards, terminated, truncated, over)

@@ -1,0 +1,74 @@
+"""The one small interface of K environments that play in step, and what all of them have in common.
+
+They reset on the step *after* an episode's end; that step is no data, and ``Played.real`` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+FRAME = 84  # pixels of a side
+STACK = 4  # frames of an observation
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What the networks and the wire have to know of an environment. Observations are ``(stack, *frame)``."""
+
+    frame: tuple[int, ...]
+    stack: int
+    dtype: str
+    actions: int
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.frame) == 2
+
+    @cached_property
+    def frame_bytes(self) -> int:
+        return math.prod(self.frame) * np.dtype(self.dtype).itemsize
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        return (self.stack, *self.frame)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A whole game that ended: its unclipped score and its steps."""
+
+    score: float
+    steps: int
+
+
+class Played(NamedTuple):
+    """What one step of K environments gave."""
+
+    observations: np.ndarray  # (K, stack, *frame)
+    rewards: np.ndarray  # (K,) float32, unclipped
+    terminated: np.ndarray  # (K,) bool: nothing follows, so the bootstrap is 0
+    truncated: np.ndarray  # (K,) bool: cut short, so the bootstrap is V of this very observation
+    real: np.ndarray  # (K,) bool: False where the step only reset the environment
+    finished: tuple[Finished, ...]
+
+
+class Playable(Protocol):
+    """K environments that are stepped together, once they have begun."""
+
+    spec: EnvSpec
+    count: int
+
+    def step(self, actions: np.ndarray) -> Played: ...
+    def close(self) -> None: ...
+
+
+class Games(Playable, Protocol):
+    """K environments that begin together."""
+
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
+        """Begin; with ``stagger``, each environment has one game cut within so many steps, when is left to chance."""

@@ -1,0 +1,334 @@
+"""The sockets: the server's ROUTER, owned by one thread, and each agent's DEALER.
+
+Everything of an agent travels over one connection: requests, experiences and scores in, replies and STOP out. The
+thread sorts what comes in into the two queues; other threads hand it what goes out. Where the server listens for agents
+of other machines, these have a ROUTER of their own, and join by themselves instead of being admitted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import zmq
+
+from ga3c.games.spec import EnvSpec
+from ga3c.memory.experience import Experience
+from ga3c.memory.ledger import LedgerError
+from ga3c.memory.queue import Queue
+from ga3c.memory.stats import Stats
+from ga3c.messages import wire
+from ga3c.messages.links import REMOTE, identity
+from ga3c.messages.member import Member
+from ga3c.messages.wire import Header, Kind, LayoutError, Parts, Request, WireError
+from ga3c.system.sparing_log import SparingLog
+
+if TYPE_CHECKING:
+    from ga3c.messages.gate import Gate
+    from ga3c.system.private_directory import PrivateDirectory
+
+log = logging.getLogger(__name__)
+
+DRAIN = 256  # messages sorted before replies get their turn
+WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
+FORMER_MOST = 4096  # agents that left and are remembered: what comes of an older one is bad
+MAX_REMOTE = 4096  # agents of other machines
+PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
+
+
+class Exchange:
+    """The server's end. Only messages of this run, from agents that were admitted, get through."""
+
+    def __init__(
+        self,
+        run_id: int,
+        spec: EnvSpec,
+        requests: Queue[Request],
+        experiences: Queue[Experience],
+        stats: Stats,
+        *,
+        largest_message: int,
+        halves: int,
+        corrected: bool = False,
+        gate: Gate | None = None,
+        welcome: dict[str, Any] | None = None,
+    ) -> None:
+        """``corrected`` experiences have what V-trace needs.
+
+        With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need.
+        """
+        self._run_id = run_id
+        self._spec = spec
+        self._requests = requests
+        self._experiences = experiences
+        self._stats = stats
+        self._corrected = corrected
+        self._halves = halves  # of an agent, each of which waits for one reply at a time
+        self._membership = threading.Lock()
+        self._members: dict[int, Member] = {}  # each agent that is admitted
+        self._former: dict[int, bytes] = {}  # connections of agents that left: their messages are late, not bad
+        self._outgoing: deque[tuple[int, Parts]] = deque()
+        self._bad = SparingLog(log, "%d bad message(s) dropped, the last one: %s")
+        self._closed = threading.Event()
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._context = zmq.Context()
+        self._directory: PrivateDirectory | None = None
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.LINGER, 0)
+        self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._router.setsockopt(zmq.RCVHWM, WAITING_MOST)
+        self._router.setsockopt(zmq.MAXMSGSIZE, largest_message)
+        self.endpoint = self._bind()
+        self._gate = gate
+        self._probed = 0.0
+        self._welcome = welcome
+
+    def _bind(self) -> str:
+        """An ipc socket in a directory of our own (mode 0700), or loopback TCP where there is no ipc."""
+        if zmq.has("ipc"):
+            from ga3c.system.private_directory import PrivateDirectory  # which needs what only systems with ipc have
+
+            self._directory = PrivateDirectory()
+            endpoint = f"ipc://{self._directory.path / 'server'}"
+            self._router.bind(endpoint)
+            return endpoint
+        port = self._router.bind_to_random_port("tcp://127.0.0.1")
+        return f"tcp://127.0.0.1:{port}"
+
+    # Called by any thread.
+
+    def admit(self, agent: int, envs: int) -> None:
+        with self._membership:
+            self._members[agent] = Member(identity(self._run_id, agent))
+            self._stats.ledger.open(agent, envs)
+
+    def admit_guest(self, agent: int) -> None:
+        """One that only asks for predictions; what it plays is nothing of ours."""
+        with self._membership:
+            self._members[agent] = Member(identity(self._run_id, agent), guest=True)
+
+    def dismiss(self, agent: int) -> int:
+        """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
+        with self._membership:
+            self._former[agent] = self._members.pop(agent).route
+            if len(self._former) > FORMER_MOST:
+                del self._former[min(self._former)]
+            return self._stats.ledger.leave(agent)
+
+    def member(self, agent: int) -> Member:
+        """What is counted of it up to now."""
+        with self._membership:
+            return replace(self._members[agent])
+
+    def remote_members(self) -> dict[int, Member]:
+        """All agents of other machines, as they are now."""
+        with self._membership:
+            return {agent: replace(member) for agent, member in self._members.items() if member.token}
+
+    def refuse_more(self) -> None:
+        """Whoever wants to join from now on is told to STOP."""
+        self._welcome = None
+
+    def send(self, messages: list[tuple[int, Parts]]) -> None:
+        self._outgoing.extend(messages)
+        # Where the pipe is full, wake-ups enough are under way; where it is closed, nobody needs one.
+        with contextlib.suppress(OSError):
+            self._wake_out.send(b"!")
+
+    def stop_agent(self, agent: int) -> None:
+        self.send([(agent, wire.encode_stop(Header(Kind.STOP, self._run_id, agent)))])
+
+    def close(self) -> None:
+        """End ``run``, which then closes the sockets."""
+        self._closed.set()
+        self.send([])
+
+    # The thread itself.
+
+    def run(self) -> None:
+        try:
+            poller = zmq.Poller()
+            poller.register(self._router, zmq.POLLIN)
+            poller.register(self._wake_in.fileno(), zmq.POLLIN)
+            if self._gate is not None:
+                self._gate.register(poller)
+            while not self._closed.is_set():
+                ready = dict(poller.poll(1000))
+                if self._wake_in.fileno() in ready:
+                    self._wake_in.recv(4096)
+                self._send_outgoing()
+                if self._router in ready:
+                    self._receive(self._router)
+                if self._gate is not None:
+                    self._gate.attend(ready)
+                    if self._gate.router in ready:
+                        self._receive(self._gate.router)
+                    self._probe()
+            self._send_outgoing()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._router.close()
+        self._context.term()
+        if self._gate is not None:
+            self._gate.close()
+        self._wake_in.close()
+        self._wake_out.close()
+        if self._directory is not None:
+            self._directory.close()
+
+    def _send_outgoing(self) -> None:
+        while self._outgoing:
+            agent, (head, _) = self._outgoing.popleft()
+            with self._membership:
+                member = self._members.get(agent)
+                if member is not None:
+                    member.replies += 1
+                    member.version = max(member.version, wire.read_header(head).version)
+                    self._post(member.route, head)
+                elif agent in self._former:  # which may not have heard yet that it has to STOP
+                    self._post(self._former[agent], head)
+
+    def _probe(self) -> None:
+        """Notice connections to other machines that are gone: ZeroMQ tells it only of those that are written to."""
+        now = time.monotonic()
+        if now - self._probed < PROBE_SECONDS:
+            return
+        self._probed = now
+        with self._membership:
+            for agent, member in self._members.items():
+                if member.token and not self._post(member.route, Header(Kind.PROBE, self._run_id, agent).pack()):
+                    member.gone = member.gone or "lost its connection"
+
+    def _post(self, route: bytes, head: bytes) -> bool:
+        """Send over a connection; False if it is gone."""
+        router = self._gate.router if self._gate is not None and route.startswith(REMOTE) else self._router
+        try:
+            router.send_multipart([route, head], zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            # EHOSTUNREACH: the end of a local agent is noticed elsewhere. EAGAIN: it does not read.
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
+            return error.errno != zmq.EHOSTUNREACH
+        return True
+
+    def _receive(self, router: zmq.Socket[bytes]) -> None:
+        """Sort what has arrived into the queues, each queue in one go."""
+        requests: list[Request] = []
+        experiences: list[Experience] = []
+        for _ in range(DRAIN):
+            try:
+                parts = router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            try:
+                self._sort(parts, router is not self._router, requests, experiences)
+            except (WireError, LedgerError) as error:
+                self._stats.add(bad_messages=1)
+                self._bad.add(error)
+        # Experiences first: a predictor that these requests wake up then sees how full the training queue is.
+        if experiences:
+            self._experiences.put(experiences)
+        if requests:
+            self._stats.add(steps=sum(request.played for request in requests))
+            self._requests.put(requests)
+
+    def _sort(
+        self, parts: list[zmq.Frame], remote: bool, requests: list[Request], experiences: list[Experience]
+    ) -> None:
+        if len(parts) != 3:
+            raise WireError(f"a message of {len(parts)} parts")
+        sender, head, body = parts[0].bytes, parts[1].bytes, parts[2].buffer
+        if sender.startswith(REMOTE) != remote:
+            raise WireError("a message over a connection of a wrong name")
+        try:
+            header = wire.read_header(head)
+        except LayoutError:
+            if remote:  # it then sees which layout is spoken here
+                self._post(sender, Header(Kind.REJOIN, self._run_id, 0).pack())
+            raise
+        if remote and header.kind == Kind.JOIN:
+            self._join(sender, wire.decode_join(head), str(parts[1].get("Peer-Address")))
+            return
+        with self._membership:
+            known = self._members.get(header.agent)
+            route = known.route if known is not None else self._former.get(header.agent)
+            if remote and (header.run != self._run_id or known is None):
+                self._post(sender, Header(Kind.REJOIN, self._run_id, header.agent).pack())
+            if header.run != self._run_id or route != sender:
+                raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
+            if known is not None:
+                self._take(known, header, head, body, requests, experiences)
+
+    def _join(self, sender: bytes, join: wire.Join, address: str) -> None:
+        """Give a number to an agent of another machine, instead of the one that it may have had."""
+        welcome = self._welcome
+        if welcome is None:
+            self._post(sender, wire.encode_stop(Header(Kind.STOP, self._run_id, 0))[0])
+            return
+        envs = welcome["envs_per_agent"]
+        with self._membership:
+            others = [member for member in self._members.values() if member.token]
+            if len(others) >= MAX_REMOTE:
+                raise WireError(f"more than {MAX_REMOTE} agents of other machines")
+            for member in others:
+                if member.token == join.token:
+                    member.gone = "came back under another number"
+            number = self._stats.number_agent()
+            self._members[number] = Member(sender, token=join.token)
+            self._stats.ledger.open(number, envs)
+        log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
+        self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
+
+    def _take(
+        self,
+        member: Member,
+        header: Header,
+        head: bytes,
+        body: memoryview,
+        requests: list[Request],
+        experiences: list[Experience],
+    ) -> None:
+        """Decode a message of an agent of this run and count its steps."""
+        if header.half >= self._halves:
+            raise WireError(f"agent {header.agent} has no half {header.half}")
+        if member.guest and header.kind != Kind.REQUEST:
+            raise WireError(f"a guest does not send {header.kind.name}")
+        if header.kind == Kind.REQUEST:
+            if member.waiting >= self._halves:
+                raise WireError(f"agent {header.agent} asks again before it was answered")
+            request = wire.decode_request(header, head, body, self._spec)
+            if member.guest:
+                request = request._replace(real=bytes(len(request.real)))
+            else:
+                self._stats.ledger.play(header.agent, request.first_env, request.real)
+            member.requests += 1
+            member.played += request.played
+            requests.append(request)
+        elif header.kind == Kind.EXPERIENCE:
+            experience = wire.decode_experience(header, head, body, self._spec, corrected=self._corrected)
+            if experience.version > member.version:
+                raise WireError(f"agent {header.agent} was never told of version {experience.version}")
+            self._stats.ledger.deliver(experience)
+            experiences.append(experience)
+        elif header.kind == Kind.SCORES:
+            games = wire.decode_scores(head)
+            # A reply is played once, and a step ends each game once: no more scores come, however many are sent.
+            if body or member.scores >= member.replies:
+                raise WireError(f"scores of agent {header.agent} that no step can have ended with")
+            member.scores += 1
+            self._stats.add_games(games)
+        elif header.kind == Kind.FAILURE:
+            member.last_words = wire.decode_failure(head)
+        else:
+            raise WireError(f"an agent does not send {header.kind.name}")
+        member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing

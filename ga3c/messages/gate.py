@@ -1,0 +1,94 @@
+"""The way in for agents of other machines: the options of a connection, and the server's socket for them.
+
+The socket is apart from the local one, in a context of its own: keys belong to a socket, and what they cost is the
+work of another thread than the one that serves local agents.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from ga3c.settings.address import Address, parse_address
+from ga3c.settings.declare import ConfigError
+from ga3c.system.sparing_log import SparingLog
+
+if TYPE_CHECKING:
+    from ga3c.messages.keys import ServerKeys
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 1.0  # between two signs of life of a connection that has nothing else to say
+SILENT_SECONDS = 10.0  # a connection without one for this long is cut
+CURVE_BYTES = 64  # more than encryption adds to a message
+LINGER_SECONDS = 0.5  # for the last words of a server to those whom they can reach
+ZAP_ENDPOINT = "inproc://zeromq.zap.01"  # where ZeroMQ asks whether a key is welcome
+ZAP_DOMAIN = b"ga3c"
+REFUSALS = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+
+
+def set_up_connection(sock: zmq.Socket[bytes], address: Address) -> None:
+    """What both ends of a connection between machines have in common: a cut is noticed, and mended by itself."""
+    sock.setsockopt(zmq.IPV6, int(address.is_ipv6))
+    sock.setsockopt(zmq.HEARTBEAT_IVL, round(1000 * HEARTBEAT_SECONDS))
+    sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, round(1000 * SILENT_SECONDS))
+
+
+class Gate:
+    """The server's socket for agents of other machines. Made by any thread, then used by that of the exchange only."""
+
+    def __init__(self, listen: str, keys: ServerKeys | None, *, largest_message: int) -> None:
+        self._keys = keys
+        self._refused = SparingLog(log, "%d connection(s) refused: without the right keys, or not of ga3c%s")
+        self._context = zmq.Context()
+        self._zap = self._context.socket(zmq.REP)
+        self._zap.setsockopt(zmq.LINGER, 0)
+        self._zap.bind(ZAP_ENDPOINT)  # before anyone can ask: unasked, ZeroMQ lets every key in
+        address = parse_address("LISTEN", listen)
+        self.router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        set_up_connection(self.router, address)
+        self.router.setsockopt(zmq.LINGER, round(1000 * LINGER_SECONDS))
+        self.router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.router.setsockopt(zmq.MAXMSGSIZE, largest_message + CURVE_BYTES)
+        if keys is not None:
+            self.router.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+            self.router.setsockopt(zmq.CURVE_SERVER, 1)
+            self.router.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        self._monitor = self.router.get_monitor_socket(REFUSALS)
+        try:
+            self.router.bind(str(address))
+        except zmq.ZMQError as error:
+            self.close()
+            raise ConfigError(f"LISTEN={listen} cannot be listened at: {error.strerror}") from None
+        self.endpoint = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
+        log.info("agents of other machines may join at %s%s", self.endpoint, "" if keys else " (without keys)")
+
+    def register(self, poller: zmq.Poller) -> None:
+        for sock in (self.router, self._zap, self._monitor):
+            poller.register(sock, zmq.POLLIN)
+
+    def attend(self, ready: dict[object, int]) -> None:
+        """Answer whether a key is welcome, and tell of connections that were refused."""
+        if self._zap in ready:
+            self._judge(self._zap.recv_multipart())
+        if self._monitor in ready:
+            event = recv_monitor_message(self._monitor)
+            if event["event"] != zmq.EVENT_HANDSHAKE_FAILED_AUTH:  # which was told when it was judged
+                self._refused.add("")
+
+    def close(self) -> None:
+        self.router.disable_monitor()
+        for sock in (self._monitor, self.router, self._zap):
+            sock.close()
+        self._context.term()
+
+    def _judge(self, question: list[bytes]) -> None:
+        version, number, _, address, _, mechanism, *credentials = question
+        welcome = mechanism == b"CURVE" and self._keys is not None and credentials == [self._keys.allowed]
+        if not welcome:
+            self._refused.add(f"; the last came from {address.decode(errors='replace')}")
+        code, text = (b"200", b"OK") if welcome else (b"400", b"unknown key")
+        self._zap.send_multipart([version, number, code, text, b"", b""])

@@ -1,0 +1,31 @@
+"""What is counted of one agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass
+class Member:
+    """What is counted of one agent: the steps that it played, and its messages."""
+
+    route: bytes  # the name of its connection
+    guest: bool = False  # asks for predictions, and that is all
+    token: bytes = b""  # of an agent of another machine
+    gone: str = ""  # what became of an agent of another machine, if it is there no more
+    played: int = 0
+    heard: int = 0  # messages
+    requests: int = 0
+    replies: int = 0
+    scores: int = 0  # messages
+    version: int = 0  # of the model: the newest that it was told of
+    last_words: str = ""  # why it ended by itself
+
+    @property
+    def waiting(self) -> int:
+        """Requests that it waits for the answer of."""
+        return self.requests - self.replies

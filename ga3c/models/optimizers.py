@@ -1,0 +1,27 @@
+"""Optimizers: how a gradient becomes the next weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ga3c.settings.config import Config
+
+UPDATE_PIECE = 2**17  # weights
+
+
+class RMSProp:
+    """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε)."""
+
+    def __init__(self, config: Config, size: int, device: torch.device) -> None:
+        self._decay = config.rmsprop_decay
+        self._epsilon = config.rmsprop_epsilon
+        self._root = torch.empty(min(UPDATE_PIECE, size) if device.type == "cpu" else size, device=device)
+
+    def step(self, new: Tensor, old: Tensor, gradient: Tensor, mean_square: Tensor, learning_rate: float) -> None:
+        """Write what follows the ``old`` weights to ``new``, which may be the same; ``mean_square`` in place."""
+        vectors = (torch.split(vector, len(self._root)) for vector in (new, old, gradient, mean_square))
+        for following, weights, slope, square in zip(*vectors, strict=True):
+            square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
+            root = torch.add(square, self._epsilon, out=self._root[: len(slope)]).sqrt_()
+            torch.addcdiv(weights, slope, root, value=-learning_rate, out=following)

@@ -1,0 +1,245 @@
+"""``play``: shows or records games of a checkpoint, the very games that ``eval`` scores with the same seeds.
+
+The policy has to see exactly what it saw in training, so an ALE game is played in the environment of training. That has
+no colours; they come from a second emulator, which repeats the game from the same seed and actions. Both are ale-py's
+vector environment, so no-ops, FIRE and sticky actions come out alike; should the two ever part, it is noticed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import imageio.v2 as imageio
+import numpy as np
+import torch
+from ale_py.env import AtariEnv
+from ale_py.vector_env import AtariVectorEnv
+from PIL import Image
+
+from ga3c.games.ale import FRAMESKIP, MAX_FRAMES, AtariGames, find_rom, sticky_probability
+from ga3c.settings.config import Config
+from ga3c.runs.evaluate import Game, GameResult, Policy, Saved, describe
+from ga3c.games.spec import Played
+from ga3c.games.gym import GymGames
+from ga3c.settings.commands import PlayOptions
+from ga3c.settings.declare import ConfigError, read_words
+
+VIEW_SKIP = 2  # emulated frames of a picture: 30 pictures a second, and the brighter of two, so nothing flickers
+PICTURE_HEIGHT = 420  # pixels that small pictures are enlarged to, about
+GIF_FPS = 20  # at most
+GIF_SECONDS = 60  # at most: a GIF is large, and is in memory until it is written
+
+Show = Callable[[np.ndarray], None]
+
+
+class Enough(Exception):
+    """The viewer wants no more pictures."""
+
+
+class AtariStage(AtariGames):
+    """An ALE game of training, and its repetition in colour."""
+
+    fps = 60 / VIEW_SKIP
+
+    def __init__(self, config: Config, rom: str) -> None:
+        super().__init__(config, rom, 1)
+        self._pictures: list[np.ndarray] = []
+        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
+        self._view = AtariVectorEnv(
+            rom,
+            1,
+            num_threads=1,
+            max_num_frames_per_episode=2 * MAX_FRAMES,  # only the game itself decides when it is cut
+            repeat_action_probability=sticky_probability(config),
+            img_height=height,
+            img_width=width,
+            grayscale=False,
+            stack_num=1,
+            frameskip=VIEW_SKIP,
+            maxpool=True,
+            noop_max=config.noop_max,
+            use_fire_reset=True,
+            reward_clipping=False,
+        )
+
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
+        screens, _ = self._view.reset(seed=seed)
+        self._pictures = [screens[0, -1]]
+        return super().reset(seed, stagger)
+
+    def step(self, actions: np.ndarray) -> Played:
+        played = super().step(actions)
+        self._pictures = []
+        reward, over = 0.0, False
+        while len(self._pictures) < FRAMESKIP // VIEW_SKIP and not over:
+            screens, rewards, terminated, _, _ = self._view.step(actions)
+            self._pictures.append(screens[0, -1])
+            reward += float(rewards[0])
+            over = bool(terminated[0])
+        if reward != played.rewards[0] or over != played.terminated[0]:
+            raise RuntimeError("the colour picture no longer shows the game that is played: the emulators differ")
+        return played
+
+    def close(self) -> None:
+        super().close()
+        self._view.close()
+
+    def pictures(self) -> list[np.ndarray]:
+        """What there is to see since the last step: (height, width, 3) uint8."""
+        return self._pictures
+
+
+class GymStage(GymGames):
+    """Any other Gymnasium id: the environment of training, made so that it draws."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, 1, render_mode="rgb_array")
+        self.fps = float(self._vector.envs[0].metadata.get("render_fps") or 30)
+
+    def pictures(self) -> list[np.ndarray]:
+        try:
+            picture = self._vector.envs[0].render()
+        except gymnasium.error.Error as error:
+            raise ConfigError(f"GAME={self._game} cannot be drawn: {error}") from None
+        if not isinstance(picture, np.ndarray):
+            raise ConfigError(f"GAME={self._game} cannot be drawn: it has no render mode rgb_array")
+        return [picture]
+
+
+def make_stage(config: Config) -> AtariStage | GymStage:
+    rom = find_rom(config.game)
+    return GymStage(config) if rom is None else AtariStage(config, rom)
+
+
+def enlarge(picture: np.ndarray) -> np.ndarray:
+    """Each pixel as a square, and the sides even, as H.264 wants them."""
+    scale = max(1, PICTURE_HEIGHT // picture.shape[0])
+    large = picture.repeat(scale, axis=0).repeat(scale, axis=1)
+    return large[: large.shape[0] // 2 * 2, : large.shape[1] // 2 * 2]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def record_mp4(path: Path, fps: float) -> Iterator[Show]:
+    with replacing(path) as temporary:
+        writer: Any = imageio.get_writer(temporary, format="FFMPEG", fps=fps, quality=8, macro_block_size=2)
+        with closing(writer):  # its own ``with`` does not close it after a failure
+            yield lambda picture: writer.append_data(enlarge(picture))
+
+
+@contextmanager
+def record_gif(path: Path, fps: float) -> Iterator[Show]:
+    every = math.ceil(fps / GIF_FPS)
+    images: list[Image.Image] = []
+    numbers = itertools.count()
+
+    def show(picture: np.ndarray) -> None:
+        number = next(numbers)
+        if number >= GIF_SECONDS * fps:
+            raise Enough
+        if number % every == 0:
+            images.append(Image.fromarray(enlarge(picture)).quantize())
+
+    yield show
+    with replacing(path) as temporary:
+        duration = 10 * round(100 * every / fps)  # milliseconds, but a GIF counts in hundredths of a second
+        images[0].save(temporary, save_all=True, append_images=images[1:], duration=duration, loop=0)
+
+
+@contextmanager
+def open_window(title: str, fps: float) -> Iterator[Show]:
+    """A window of tkinter, which comes with Python and shows any picture."""
+    try:
+        import tkinter
+
+        root = tkinter.Tk()
+    except Exception as error:  # no tkinter, or its TclError: no display
+        raise ConfigError(f"there is no window to show the game in ({error}): record it with VIDEO=out.mp4") from None
+    root.title(title)
+    image = tkinter.PhotoImage(master=root)
+    tkinter.Label(root, image=image).pack()
+    due = time.monotonic()
+
+    def show(picture: np.ndarray) -> None:
+        nonlocal due
+        large = enlarge(picture)
+        try:
+            image.configure(format="PPM", data=b"P6 %d %d 255\n" % large.shape[1::-1] + large.tobytes())
+            root.update()
+        except tkinter.TclError:  # the window was closed
+            raise Enough from None
+        due = max(due + 1 / fps, time.monotonic())  # time that was lost is not made up for by haste
+        time.sleep(max(0.0, due - time.monotonic()))
+
+    yield show
+    with suppress(tkinter.TclError):  # closed already
+        root.destroy()
+
+
+def play_game(game: Game, stage: AtariStage | GymStage, policy: Policy) -> Iterator[np.ndarray]:
+    """Play to the end, giving the pictures on the way."""
+    yield from stage.pictures()
+    while not game.result:
+        game.act(policy.predict({game.number: game})[game.number])
+        yield from stage.pictures()
+
+
+def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda result: None) -> list[GameResult]:
+    """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
+    saved = Saved.load(options)
+    example = make_stage(saved.config)
+    policy = Policy(saved, example.spec)
+    example.close()
+    fps, path = options.fps or example.fps, Path(options.video).expanduser()
+    if not options.video:
+        viewer = open_window(saved.config.game, fps)
+    else:
+        viewer = record_gif(path, fps) if path.suffix.lower() == ".gif" else record_mp4(path, fps)
+    results: list[GameResult] = []
+    first = round(options.start * example.fps)
+    last = first + options.seconds * example.fps if options.seconds else math.inf
+    seen = 0
+    with viewer as show, suppress(Enough):
+        for number in range(options.first, options.first + options.episodes):
+            with closing(make_stage(saved.config)) as stage:
+                game = Game(stage, options, number)
+                for picture in play_game(game, stage, policy):
+                    if seen >= last:
+                        raise Enough
+                    if seen >= first:
+                        show(picture)
+                    seen += 1
+            assert game.result
+            results.append(game.result)
+            watch(game.result)
+        if seen <= first:
+            raise ConfigError(f"START={options.start:g} is after the end of what is played: there is nothing to show")
+    return results
+
+
+def main(words: list[str]) -> int:
+    options = PlayOptions(**read_words(PlayOptions, words))
+    torch.set_num_threads(1)  # as in ``eval``, whose games these are
+    results = play(options, lambda result: print(describe(result), flush=True))
+    if options.video:
+        cut = len(results) < options.episodes and not options.seconds
+        print(f"written to {options.video}" + (f", cut at {GIF_SECONDS} seconds: use .mp4 for more" if cut else ""))
+    return 0

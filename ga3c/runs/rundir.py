@@ -1,0 +1,160 @@
+"""The run directory: the files that a run leaves, whose names and keys other programs may rely on.
+
+Training is not lost because a file cannot be written: that is logged once per file, and what did not get there is kept
+for when it can be written again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ga3c.settings.config import Config
+from ga3c.system.files import append_whole, write_json
+from ga3c.settings.declare import ConfigError
+from ga3c.memory.stats import GameRecord
+
+log = logging.getLogger(__name__)
+
+EPISODES_HEADER = b"seconds,steps,episode,score,length\n"
+KEPT = 10_000  # additions to a file that are kept while it cannot be written: half a day of rows
+
+
+class RunDirectory:
+    """Writes config, metrics, games, TensorBoard events and the summary of one run, which has it for itself."""
+
+    def __init__(self, config: Config) -> None:
+        self._failed: set[str] = set()
+        self._waiting: dict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._headers: dict[str, bytes] = {}
+        self._use_tensorboard = config.tensorboard
+        self._events_file = ""
+        self._config: Config | None = None
+        self.path = Path(config.run or config.resume) if config.run or config.resume else _new_directory(config.game)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = lock_directory(self.path)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass  # so that what can never be written is refused before anything starts
+            resumed = bool(config.resume) and Path(config.resume).resolve() == self.path.resolve()
+            if not resumed and any((self.path / name).exists() for name in ("checkpoints", "metrics.jsonl")):
+                self._unlock()
+                raise ConfigError(
+                    f"{self.path} holds a run already: RESUME={self.path} goes on with it, RUN=… names another place"
+                )
+        except OSError as error:
+            raise _not_writable(self.path, error) from None
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def write_config(self, config: Config) -> None:
+        self._config = config
+        self._try("config.json", lambda: write_json(self.path / "config.json", config.to_dict()))
+
+    def add_metrics(self, row: dict[str, Any]) -> None:
+        if self._config is not None and not (self.path / "config.json").exists():
+            self.write_config(self._config)  # nobody could resume the run without
+        self._add("metrics.jsonl", (json.dumps(row) + "\n").encode())
+        if self._use_tensorboard:
+            self._try("TensorBoard events", lambda: self._add_events(row))
+
+    def add_games(self, games: list[GameRecord]) -> None:
+        """Append the games that ended since the last call."""
+        lines = [f"{game.seconds:.1f},{game.steps},{game.episode},{game.score:g},{game.length}\n" for game in games]
+        self._add("episodes.csv", "".join(lines).encode(), EPISODES_HEADER)
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        self._try("summary.json", lambda: write_json(self.path / "summary.json", summary))
+
+    def close(self) -> None:
+        """Write what still waits, and let another run have the directory."""
+        for name in self._waiting:
+            self._write_waiting(name)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _add_events(self, row: dict[str, Any]) -> None:
+        from ga3c.runs import tensorboard as events  # not before it is needed: the import takes a second
+
+        self._events_file = self._events_file or events.file_name()
+        self._add(self._events_file, events.record(row), events.first_record())
+
+    def _add(self, name: str, content: bytes, header: bytes = b"") -> None:
+        self._headers[name] = header
+        self._waiting[name].append(content)
+        self._write_waiting(name)
+
+    def _write_waiting(self, name: str) -> None:
+        waiting = self._waiting[name]
+
+        def write() -> None:
+            append_whole(self.path / name, b"".join(waiting), self._headers[name])
+            waiting.clear()
+
+        if waiting:
+            self._try(name, write)
+
+    def _try(self, name: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except Exception as error:  # whatever the disk or a library does: the run is worth more than the line
+            if name not in self._failed:
+                self._failed.add(name)
+                log.warning("%s cannot be written (%s); training goes on without", name, error)
+        else:
+            if name in self._failed:
+                self._failed.remove(name)
+                log.info("%s can be written again", name)
+
+
+def _new_directory(game: str) -> Path:
+    """A new ``runs/<game>-<time>``, also where another run starts at the same moment."""
+    name = game.replace("/", "-").replace(":", "-").lower()
+    base = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = base, 1
+    while True:
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            number += 1
+            path = base.with_name(f"{base.name}-{number}")
+        except OSError as error:
+            raise _not_writable(path, error) from None
+
+
+def _not_writable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"the run directory {path} cannot be written: {error.strerror or error}")
+
+
+def lock_directory(path: Path) -> int | None:
+    """Take the directory for this process alone; the kernel gives it back when the process ends, however that is."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix
+        return None
+    number = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        raise ConfigError(
+            f"another run writes to {path} at this moment: wait until it has ended, or name another place by RUN=…"
+        ) from None
+    except OSError:  # a file system that has no such locks: the user has to take care
+        os.close(number)
+        return None
+    return number

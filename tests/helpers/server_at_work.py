@@ -1,0 +1,59 @@
+"""A server at work in the process of the test."""
+
+import os
+import time
+from pathlib import Path
+
+from ga3c.engines.lone import A3CServer
+from ga3c.engines.server import Server
+from ga3c.engines.workers import Learner
+from ga3c.memory.stats import Stats
+from ga3c.runs.display import PlainDisplay
+from ga3c.runs.resolve import probe, resolve
+from ga3c.settings.config import Config
+from ga3c.system.logs import RunLog
+from tests.helpers.waiting import wait_until
+
+CARTPOLE = {"game": "CartPole-v1", "hidden": 16, "envs_per_agent": 2, "min_batch": 10, "agents": 2}
+
+
+class Run:
+    """Its log is in a file, and the thread of the test is the one that waits."""
+
+    def __init__(self, path: Path, **settings):
+        config = Config(**{**CARTPOLE, **settings})
+        spec = probe(config)
+        self.config = resolve(config, spec)
+        self.log_path = path / "log.txt"
+        with open(os.devnull, "w") as nowhere:
+            handler = PlainDisplay(nowhere).log_handler(None)
+        self.log = RunLog(self.log_path, handler)
+        self.stats = Stats()
+        if self.config.algo == "a3c":
+            self.server = A3CServer(self.config, spec, self.stats, self.log.queue)
+            self.server.start()
+            return
+        self.server = Server(self.config, spec, self.stats, self.log.queue)
+        self.server.start_agents()
+        self.learner = Learner(self.config, spec, self.stats)
+        self.server.start(self.learner)
+
+    def wait_until(self, condition, seconds=30.0):
+        def tended():
+            self.server.wait(0)
+            return condition()
+
+        return wait_until(tended, seconds)
+
+    def processes(self):
+        return {number: agent.process for number, agent in self.server._agents._agents.items()}
+
+    def speed(self, seconds):
+        """Steps per second from now on."""
+        before, since = self.stats.totals.steps, time.monotonic()
+        self.server.wait(seconds)
+        return (self.stats.totals.steps - before) / (time.monotonic() - since)
+
+    def close(self):
+        self.server.stop()
+        self.log.close()

@@ -1,0 +1,166 @@
+"""Whole runs through the command line and the Python interface: files, exit codes, resume."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from tests.helpers.command_line import QUICK, ROOT, rows_of, run, summary_of
+
+import ga3c
+from ga3c.runs import resolve as auto
+from ga3c.runs import training
+from ga3c.runs.checkpoint import load_newest
+from ga3c.games.spec import EnvSpec
+
+SUMMARY_KEYS = {
+    *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),
+    *("agents", "predictors", "trainers", "score", "lag_mean", "lag_max", "exit_reason"),
+}
+
+
+def test_a_run_leaves_the_documented_files(tmp_path):
+    code, output = run(tmp_path, *QUICK[:-1], "MAX_STEPS=3000", "RUN=here")
+    assert code == 0, output
+    path = tmp_path / "here"
+    summary = summary_of(path)
+    assert set(summary) >= SUMMARY_KEYS
+    assert summary["exit_reason"] == "max_steps"
+    assert 3000 <= summary["steps"] < 6000
+    assert summary["pps"] > 0
+    config = json.loads((path / "config.json").read_text())
+    assert config["game"] == "CartPole-v1"
+    assert config["network"] == "mlp"  # what was 'auto' is decided
+    assert all(row["pps"] >= 0 and row["limit"] in ("agents", "predictors", "trainers") for row in rows_of(path))
+    lines = (path / "episodes.csv").read_text().splitlines()
+    assert lines[0] == "seconds,steps,episode,score,length"
+    assert [int(line.split(",")[2]) for line in lines[1:]] == list(range(1, summary["episodes"] + 1))
+    assert list((path / "checkpoints").glob("*.safetensors"))
+    assert list(path.glob("events.out.tfevents*"))
+    assert "first prediction after" in (path / "log.txt").read_text()
+    assert re.search(r"steps +[\d,]+ .*PPS.*TPS.*NA/NP/NT 2/1/1.*lag.*limit", output)
+
+
+def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
+    assert run(tmp_path, *QUICK, "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")[0] == 0
+    first = summary_of(tmp_path / "here")
+    _, arrays, state = load_newest(tmp_path / "here")
+    assert state["updates"] == first["updates"]
+    code, output = run(tmp_path, "RESUME=here", "MAX_STEPS=4000")
+    assert code == 0, output
+    assert f"resumed at step {first['steps']}, update {first['updates']}" in output
+    second = summary_of(tmp_path / "here")
+    assert second["steps"] >= 4000
+    assert second["updates"] > first["updates"]
+    assert second["episodes"] > first["episodes"]
+    assert second["seconds"] > first["seconds"]
+    config = json.loads((tmp_path / "here" / "config.json").read_text())
+    assert config["learning_rate"] == 0.002
+    _, after, _ = load_newest(tmp_path / "here")
+    assert not np.array_equal(arrays["weights"], after["weights"])
+    episodes = (tmp_path / "here" / "episodes.csv").read_text().splitlines()
+    assert [int(line.split(",")[2]) for line in episodes[1:]] == list(range(1, second["episodes"] + 1))
+
+
+def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
+    assert run(tmp_path, *QUICK, "SERIAL=1", "MAX_STEPS=500", "RUN=here")[0] == 0
+    _, before, state = load_newest(tmp_path / "here")
+    # Nothing is left to do, so what is saved again is what was loaded.
+    assert run(tmp_path, "RESUME=here", "RUN=there")[0] == 0
+    _, after, again = load_newest(tmp_path / "there")
+    assert state["updates"] == again["updates"]
+    for name in ("weights", "mean_square"):
+        np.testing.assert_array_equal(before[name], after[name])
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["RESUME=here", "GAME=Acrobot-v1"], "is of GAME=CartPole-v1, not Acrobot-v1"),
+        (["RESUME=here", "HIDDEN=32"], "is of HIDDEN=16, not 32"),
+        (["RESUME=nowhere"], "is not a run directory"),
+        (["GAM=Pong"], "Did you mean GAME?"),
+        (["GAME=Pongg"], "Did you mean Pong?"),
+        (["GAME=Pendulum-v1"], "only Discrete action spaces"),
+        (["GAME=CartPole-v1", "NETWORK=small"], "needs images"),
+        (["GAME=CartPole-v1", "RUN=here"], "holds a run already"),
+        (["GAME=CartPole-v1", "DEVICE=cuda:9"], "cannot be used here"),
+        (["trian"], "Did you mean train?"),
+    ],
+)
+def test_wrong_words_are_refused_with_the_reason_and_code_2(finished_run, words, reason):
+    code, output = run(finished_run, *words)
+    assert code == 2, output
+    assert reason in output
+    assert "Traceback" not in output
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished")
+    assert run(path, *QUICK, "SERIAL=1", "MAX_STEPS=300", "RUN=here")[0] == 0
+    return path
+
+
+def test_from_python_without_a_guard(tmp_path):
+    """The README's lines, as a script that a user runs: spawned agents must not run it again."""
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import ga3c\n"
+        "summary = ga3c.train(ga3c.Config(game='CartPole-v1', agents=2, envs_per_agent=2, hidden=16, max_steps=1000,\n"
+        "                                 run='here', tensorboard=False))\n"
+        "print('STEPS', summary['steps'])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("STEPS") == 1
+
+
+def test_importing_the_package_and_agents_does_not_import_torch():
+    code = "import sys, ga3c, ga3c.agents.process, ga3c.engines.server, ga3c.runs.training, tuner; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    assert ga3c.__version__
+
+
+@pytest.mark.parametrize(
+    ("cores", "settings", "agents", "envs"),
+    [
+        (2, {}, 3, 32),
+        (2, {"agents": 6}, 6, 16),
+        (2, {"agents": 40}, 40, 8),  # never fewer
+        (1, {"agents": 1}, 1, 32),  # never more
+        (16, {}, 17, 8),
+        (2, {"envs_per_agent": 1}, 16, 1),
+        (2, {"game": "CartPole-v1"}, 4, 4),
+    ],
+)
+def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, envs):
+    monkeypatch.setattr(auto, "available_cores", lambda: cores)
+    config = auto.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
+    assert (config.agents, config.envs_per_agent) == (agents, envs)
+
+
+def test_a_run_that_was_interrupted_while_it_started_can_be_resumed(tmp_path, monkeypatch):
+    interrupted = threading.Event()
+    make_learner = training.Training._make_learner
+
+    def make_and_hear_ctrl_c(self):
+        learner = make_learner(self)
+        interrupted.set()
+        return learner
+
+    here = str(tmp_path / "here")
+    config = ga3c.Config(game="CartPole-v1", agents=1, envs_per_agent=2, hidden=16, min_batch=10, run=here)
+    with monkeypatch.context() as patched:
+        patched.setattr(training.Training, "_make_learner", make_and_hear_ctrl_c)
+        assert training.run_training(config, interrupted)["exit_reason"] == "interrupted"
+    resumed = ga3c.Config.from_words([f"RESUME={here}", "MAX_STEPS=100"])
+    assert resumed.hidden == 16
+    assert training.run_training(resumed, threading.Event())["exit_reason"] == "max_steps"
