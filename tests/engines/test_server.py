@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ga3c.agents import process as agent
+from ga3c.agents import player
 from ga3c.games.make import make_games
 from ga3c.settings.config import Config
 
@@ -16,8 +16,8 @@ from ga3c.settings.config import Config
 def test_an_agent_asks_for_no_prediction_before_all_of_its_games_are_made(monkeypatch):
     """Or the first ones would be old when they are acted on: games take seconds to make, and others train meanwhile."""
     made = []
-    monkeypatch.setattr(agent, "make_games", lambda config, count: made.append(count) or make_games(config, count))
-    for _player, messages in agent.begin_players(Config(game="CartPole-v1", envs_per_agent=5), run=0, agent=0):
+    monkeypatch.setattr(player, "make_games", lambda config, count: made.append(count) or make_games(config, count))
+    for _player, messages in player.begin_players(Config(game="CartPole-v1", envs_per_agent=5), run=0, agent=0):
         assert messages
         assert made == [3, 2]
 

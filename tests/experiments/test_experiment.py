@@ -39,7 +39,7 @@ def patch(tmp_path):
     """What lets the command find the grids of a test."""
     grids = tmp_path / "grids"
     grids.mkdir()
-    return f"from pathlib import Path\nfrom experiments import grid\ngrid.DIRECTORY = Path({str(grids)!r})"
+    return f"from pathlib import Path\nfrom experiments.papers import grid\ngrid.DIRECTORY = Path({str(grids)!r})"
 
 
 def declare(path, toy, learning=True, settings=""):

@@ -43,7 +43,8 @@ def test_a_killed_server_leaves_nothing_and_its_run_goes_on_from_the_last_whole_
 
 
 FAIL = """
-from ga3c import model, trainer
+from ga3c.engines import trainer
+from ga3c.models import model
 import torch
 
 def later(function, count, fail):

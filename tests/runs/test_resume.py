@@ -22,7 +22,7 @@ from ga3c.memory.stats import Totals
 from ga3c.engines.trainer import Trainer
 from ga3c.runs.training import run_training
 
-CATCH = {"game": "catch_game:Catch-v0", "agents": 1, "envs_per_agent": 3, "min_batch": 12, "t_max": 5, "hidden": 16}
+CATCH = {"game": "tests.helpers.catch_game:Catch-v0", "agents": 1, "envs_per_agent": 3, "min_batch": 12, "t_max": 5, "hidden": 16}
 ONE = {**CARTPOLE, "agents": 1, "envs_per_agent": 1, "min_batch": 7}
 BREAKOUT = {**PONG, "game": "Breakout", "episodic_life": True, "sticky": 0.25, "hidden": 16}
 
