@@ -26,12 +26,12 @@ from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, Overh
 from experiments.bench.sizes import QUICKLY_STEPPED, STEPPED
 from experiments.processes import Orders, Process, ProcessFailed, end_all, interruptible
 from experiments.progress import Part, Progress
-from ga3c.games.make import network_name
 from ga3c.games.spec import EnvSpec
+from ga3c.models.names import network_name
 from ga3c.runs.resolve import probe as probe_game
 from ga3c.runs.resolve import resolve
 from ga3c.settings.commands import BenchOptions
-from ga3c.settings.config import Config
+from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, nearest, read_words
 from ga3c.system.files import write_atomically, write_json
 from ga3c.system.limits import available_cores
@@ -246,7 +246,7 @@ class Bench:
             raise
         return served
 
-    def _resolved(self, config: Config) -> Config:
+    def _resolved(self, config: Config) -> Resolved:
         return resolve(config, self._spec)
 
     def _measure_stages(self) -> str:

@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from experiments.processes import Orders, Process
-from ga3c.agents.player import sample
+from ga3c.algorithms.rule import make_acting
 from ga3c.games.make import make_games
-from ga3c.memory.experience import Experience
-from ga3c.memory.queue import Queue
+from ga3c.memory.memory import make_memory
 from ga3c.memory.rollout import Rollout
 from ga3c.memory.stats import Stats
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 from ga3c.system.limits import available_cores
 
 ENVS = (8, 16, 32)  # environments of a worker: the best of these counts
@@ -36,23 +35,24 @@ class Rates:
 class LoneWorker:
     """Environments, model and trainer of one thread."""
 
-    def __init__(self, config: Config, envs: int) -> None:
+    def __init__(self, config: Resolved, envs: int) -> None:
         from experiments.bench.stages import settle
-        from ga3c.engines.workers import Learner
+        from ga3c.engines.workers import Workers
         from ga3c.models.batches import Batches
 
         self._random = np.random.default_rng(config.seed)
         self._games = make_games(config, envs)
         spec = self._games.spec
         self._stats = Stats()
-        learner = Learner(config, spec, self._stats)
-        settle(learner)
-        self._model, self._trainer = learner.model, learner.trainer()
-        self._batches = Batches(spec, learner.model.device)
+        self._waiting = make_memory(config, self._stats)
+        workers = Workers(config, spec, self._waiting, self._stats)
+        settle(workers.model)
+        self._model, self._trainer = workers.model, workers.trainer()
+        self._batches = Batches(spec, workers.model.device)
+        self._acting = make_acting(config, spec)
         self._rollout = Rollout(
-            spec, envs, t_max=config.t_max, discount=config.discount, reward_clip=config.reward_clip, stagger=True
+            spec, envs, self._acting, t_max=config.t_max, reward_clip=config.reward_clip, spread=True
         )
-        self._waiting: Queue[Experience] = Queue(lambda experience: experience.steps, least=config.min_batch or 1)
         self._observations = self._games.reset(config.seed)
         for _ in range(WARM_TURNS):
             self.turn()
@@ -60,10 +60,10 @@ class LoneWorker:
     def turn(self) -> None:
         """One step of all environments, and the updates that it makes possible."""
         prediction = self._model.predict(self._batches.prediction([self._observations]))
-        self._waiting.put(self._rollout.finish(prediction.values))
-        actions = sample(prediction.policies, self._random)
+        self._waiting.add(list(self._rollout.finish(prediction.outputs)))
+        actions, kept = self._acting.act(prediction.outputs, self._random)
         played = self._games.step(actions)
-        self._rollout.record(self._observations, actions, prediction.version, played)
+        self._rollout.record(self._observations, actions, kept, prediction.version, played)
         self._observations = played.observations
         self._stats.add(steps=int(played.real.sum()))
         while (batch := self._waiting.take()) is not None:
@@ -73,7 +73,7 @@ class LoneWorker:
         return time.monotonic(), self._stats.totals.steps, self._stats.totals.samples
 
 
-def work_alone(orders: Orders, config: Config, counts: tuple[int, ...]) -> None:
+def work_alone(orders: Orders, config: Resolved, counts: tuple[int, ...]) -> None:
     """The body of a worker's process: it plays from ``play`` to ``end``, and tells the rates since ``begin``."""
     workers = {envs: LoneWorker(config, envs) for envs in counts}
     orders.answer()
@@ -95,7 +95,7 @@ def work_alone(orders: Orders, config: Config, counts: tuple[int, ...]) -> None:
 class Ceiling:
     """One lone worker per core, each with environments for every count; they wait while nothing is measured."""
 
-    def __init__(self, config: Config, directory: Path, counts: tuple[int, ...] = ENVS) -> None:
+    def __init__(self, config: Resolved, directory: Path, counts: tuple[int, ...] = ENVS) -> None:
         config = config.replace(torch_threads=1)
         self._processes = [
             Process(f"lone worker {core}", directory, work_alone, config.replace(seed=config.seed + core), counts)

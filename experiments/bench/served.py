@@ -10,25 +10,33 @@ import logging
 import os
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.processes import Orders, Process, ProcessFailed, end_all, memory
 from ga3c.agents.player import Half, Player
 from ga3c.agents.process import NICENESS
-from ga3c.engines.server import Guest, Server
+from ga3c.algorithms.rule import make_acting
+from ga3c.engines.server import Server
 from ga3c.games.make import make_games
 from ga3c.games.spec import EnvSpec, Games
-from ga3c.memory.stats import Stats, window_row
+from ga3c.memory.figures import window_row
+from ga3c.memory.stats import Stats
+from ga3c.memory.turn import Request
 from ga3c.messages import wire
 from ga3c.messages.links import AgentLink
-from ga3c.messages.wire import Header, Kind
-from ga3c.settings.config import Config
+from ga3c.messages.wire import MAX_ENVS
+from ga3c.settings.config import Resolved
 from ga3c.system.logs import RunLog
+from ga3c.system.malloc import keep_freed_memory
+
+if TYPE_CHECKING:
+    from ga3c.engines.workers import Workers
 
 BALANCE = 0.05  # how far samples trained may be from steps played, as a share of these
 START_SECONDS = 180.0  # for all agents to play, at most
@@ -77,18 +85,43 @@ def balanced(figures: list[Figures]) -> bool:
     return played > 0 and abs(sum(one.trained_per_second for one in figures) - played) <= BALANCE * played
 
 
-def serve(orders: Orders, config: Config, spec: EnvSpec, directory: Path) -> None:
+class Guest(NamedTuple):
+    """What someone who is no agent of the server needs for a link that asks it for predictions."""
+
+    endpoint: str
+    run: int
+    agent: int
+
+
+class MeasuredServer(Server):
+    """A server in its steady state whose predictions are timed, and which lets someone ask from outside."""
+
+    forwards: deque[float]
+
+    def admit_guest(self) -> Guest:
+        """How long predictions take is best seen from there."""
+        number = self._stats.number_agent()
+        self._exchange.admit(number, MAX_ENVS)
+        return Guest(self._exchange.endpoint, self._run_id, number)
+
+    def _make_workers(self) -> Workers:
+        from experiments.bench.timed import TimedWorkers
+
+        workers = TimedWorkers(self._config, self._spec, self.memory, self._stats)
+        self.forwards = workers.forwards
+        return workers
+
+
+def serve(orders: Orders, config: Resolved, spec: EnvSpec, directory: Path) -> None:
     """The body of the server's process."""
     stats = Stats()
     log_path = directory / f"log-{os.getpid()}.txt"
     log = RunLog(log_path, logging.NullHandler())
-    server = Server(config, spec, stats, log.queue)
+    keep_freed_memory()  # as a run from the command line does
+    server = MeasuredServer(config, spec, stats, log.queue)
     try:
-        server.start_agents()
-        from experiments.bench.timed import TimedLearner  # torch is imported while the agents make their environments
-
-        learner = TimedLearner(config, spec, stats)
-        server.start(learner)
+        server.prepare()
+        server.start()
         orders.answer(server.admit_guest())
         before = stats.snapshot()
         while True:
@@ -101,12 +134,12 @@ def serve(orders: Orders, config: Config, spec: EnvSpec, directory: Path) -> Non
                         server.resize(**sizes)
                         orders.answer()
                     case ("begin",):
-                        learner.forwards.clear()
+                        server.forwards.clear()
                         before = stats.snapshot()
                         orders.answer()
                     case ("stop",):
                         row = window_row(before, stats.snapshot(), server.setting, None, None)
-                        orders.answer((row, list(learner.forwards)))
+                        orders.answer((row, list(server.forwards)))
                     case _:
                         return
     except Exception as error:
@@ -121,8 +154,8 @@ def serve(orders: Orders, config: Config, spec: EnvSpec, directory: Path) -> Non
 class Served:
     """A running server as the bench sees it. It is paused but for the time of a measurement."""
 
-    def __init__(self, config: Config, spec: EnvSpec, directory: Path) -> None:
-        self._agents, self._envs = config.agents or 1, config.envs_per_agent or 1
+    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
+        self._agents, self._envs = config.agents, config.envs_per_agent
         self._guest: Guest | None = None
         name = f"the server with AGENTS={config.agents} ENVS_PER_AGENT={config.envs_per_agent}"
         self.process = Process(name, directory, serve, config, spec, directory)
@@ -194,7 +227,7 @@ class Served:
 class Probe:
     """The guest: a process that asks servers for predictions and notes how long they took."""
 
-    def __init__(self, config: Config, spec: EnvSpec, directory: Path) -> None:
+    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
         self.process = Process("the probe", directory, probe_servers, config, spec)
 
     def ask_now_and_then(self, guest: Guest, seconds: float) -> list[float]:
@@ -208,7 +241,7 @@ class Probe:
         return trips
 
 
-def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
+def probe_servers(orders: Orders, config: Resolved, spec: EnvSpec) -> None:
     """The body of the probe's process, at the priority of an agent."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -232,14 +265,13 @@ def probe_servers(orders: Orders, config: Config, spec: EnvSpec) -> None:
 
 
 def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) -> list[float]:
-    header = Header(Kind.REQUEST, guest.run, guest.agent).pack()
-    observations = np.zeros((1, *spec.observation), spec.dtype)
+    request = Request(guest.agent, 0, 0, bytes(1), np.zeros((1, *spec.observation), spec.dtype))
     random = np.random.default_rng()
     trips = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         started = time.perf_counter()
-        link.send([wire.encode_request(header, 0, bytes(1), observations)])
+        _ask(link, guest, request)
         _receive(link)
         trips.append(time.perf_counter() - started)
         # Not in step with anything that the server does.
@@ -248,20 +280,26 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
     return trips[1:]  # the first may have had to connect
 
 
-def _play(link: AgentLink, guest: Guest, config: Config, games: Games, seconds: float) -> list[float]:
+def _play(link: AgentLink, guest: Guest, config: Resolved, games: Games, seconds: float) -> list[float]:
     """What an agent does, but its experiences go nowhere: nothing is trained."""
     trips = []
-    player = Player(config, games, run=guest.run, agent=guest.agent, half=Half(0, games.count, 0))
-    messages = player.begin(games.reset(config.seed))
+    acting = make_acting(config, games.spec)
+    player = Player(config, games, acting, agent=guest.agent, half=Half(0, games.count, 0))
+    turn = player.begin(games.reset(config.seed))
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         started = time.perf_counter()
-        link.send(messages[-1:])
+        _ask(link, guest, turn.request)
         head = _receive(link)
         reply = wire.decode_reply(wire.read_header(head), head)
         trips.append(time.perf_counter() - started)
-        messages = player.play(reply)
+        turn = player.play(reply)
     return trips[1:]  # the first may have had to connect
+
+
+def _ask(link: AgentLink, guest: Guest, request: Request) -> None:
+    """As of observations that no step reached: what a guest plays is nothing of the server's."""
+    link.send(wire.encode_request(guest.run, request._replace(real=bytes(len(request.real)))))
 
 
 def _receive(link: AgentLink) -> bytes:
@@ -276,7 +314,7 @@ class Overhead(Served):
 
     ENVS = 16  # of the one agent, which the probe plays
 
-    def __init__(self, config: Config, spec: EnvSpec, directory: Path) -> None:
+    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
         super().__init__(config.replace(agents=1, envs_per_agent=self.ENVS), spec, directory)
 
     def wait_until_ready(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ga3c.games.spec import EnvSpec
-from ga3c.settings.config import NETWORKS
+from ga3c.settings.groups import NETWORKS
 
 STEPPED = (1, 8, 16, 32)  # environments of a step, observations of a message
 QUICKLY_STEPPED = (1, 16)  # the same where time is short: environments take long to make

@@ -48,13 +48,13 @@ def measure_stages(orders: Orders, config: Config) -> None:
     from experiments.bench import stages
 
     games = make_games(config, config.envs_per_agent or 1)
-    learner = stages.make_learner(config, games.spec)
+    workers = stages.make_workers(config, games.spec)
     measured = {"step": stages.step_stage(games, config.seed)}
     for count in PREDICTED:
-        measured[f"predict {count}"] = stages.predict_stage(learner, count)
-        measured[f"forward {count}"] = stages.forward_stage(learner, count)
+        measured[f"predict {count}"] = stages.predict_stage(workers, count)
+        measured[f"forward {count}"] = stages.forward_stage(workers, count)
     for share in (1, 2):
-        measured[f"train {share}"] = stages.update_stage(learner, config, share * _batch_samples(config))
+        measured[f"train {share}"] = stages.update_stage(workers, config, share * _batch_samples(config))
     for stage in measured.values():
         stage()  # the first call of each prepares more than it computes
     orders.answer()

@@ -22,7 +22,7 @@ from ga3c.agents.player import halves
 from ga3c.agents.silence import SilenceWatch
 from ga3c.memory.stats import Stats
 from ga3c.messages.member import Member
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 from ga3c.system.limits import why_not_started
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Agents:
 
     def __init__(
         self,
-        config: Config,
+        config: Resolved,
         counterpart: Counterpart,
         stats: Stats,
         task: Callable[[int], Task],
@@ -178,7 +178,7 @@ class Agents:
 
     def _start(self) -> None:
         number = self._stats.number_agent()
-        self._counterpart.admit(number, self._config.envs_per_agent or 1)
+        self._counterpart.admit(number, self._config.envs_per_agent)
         body, given = self._task(number)
         process = self._spawn.Process(target=body, args=given, name=f"agent-{number}", daemon=True)
         try:

@@ -22,7 +22,7 @@ from ga3c.messages import wire
 from ga3c.messages.keys import AgentKeys
 from ga3c.messages.links import RETRY_MOST, RETRY_SECONDS, NetworkLink
 from ga3c.messages.wire import Join, Kind, LayoutError, WireError
-from ga3c.settings.config import AGENT_SETTINGS, Config
+from ga3c.settings.config import TRAVELLING, Resolved
 from ga3c.settings.declare import ConfigError
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
     run: int
     agent: int
-    config: Config
+    config: Resolved
 
 
 class RemoteAgent:
@@ -57,7 +57,7 @@ class RemoteAgent:
     def __init__(self, task: RemoteTask) -> None:
         self._task = task
         self._token = secrets.token_bytes(wire.TOKEN_BYTES)
-        self._config: Config | None = None
+        self._config: Resolved | None = None
         self._players: list[Player] = []
         self._answered = time.monotonic()
         self._complained = -COMPLAIN_SECONDS
@@ -71,14 +71,14 @@ class RemoteAgent:
                 place = self._join(link)
                 if place is not None:
                     self._begin(link, place)
-                    self._play(link, place.config)
+                    self._play(link, place)
                     pause = RETRY_SECONDS
                     continue
             time.sleep(pause)
             pause = min(2 * pause, RETRY_MOST)
 
     def _join(self, link: NetworkLink) -> Place | None:
-        link.send([wire.encode_join(Join(self._token, ga3c.__version__))])
+        link.send(wire.encode_join(Join(self._token, ga3c.__version__)))
         until = time.monotonic() + ANSWER_SECONDS
         while not link.broken and time.monotonic() < until:
             head = self._receive(link)
@@ -93,17 +93,17 @@ class RemoteAgent:
         log.info("joined %s %sas agent %d: %s", self._task.server, again, place.agent, place.config.game)
         if place.config == self._config:
             for player in self._players:
-                link.send(player.rejoin(place.run, place.agent))
+                link.say(place.run, player.rejoin(place.agent), player.acting.schema)
             return
         for player in self._players:
             player.close()
         self._players.clear()
-        for player, messages in begin_players(place.config, place.run, place.agent):
+        for player, turn in begin_players(place.config, place.agent):
             self._players.append(player)
-            link.send(messages)
+            link.say(place.run, turn, player.acting.schema)
         self._config = place.config
 
-    def _play(self, link: NetworkLink, config: Config) -> None:
+    def _play(self, link: NetworkLink, place: Place) -> None:
         """Answer predictions with play, until the connection breaks or the number is void."""
         heard = time.monotonic()
         while not link.broken:
@@ -113,8 +113,9 @@ class RemoteAgent:
                 header = wire.read_header(head)
                 if header.kind != Kind.REPLY:
                     return
-                link.send(self._players[header.half].play(wire.decode_reply(header, head)))
-            elif time.monotonic() - heard > START_PATIENCE * config.stall_seconds:
+                player = self._players[header.half]
+                link.say(place.run, player.play(wire.decode_reply(header, head)), player.acting.schema)
+            elif time.monotonic() - heard > START_PATIENCE * place.config.stall_seconds:
                 log.warning("%s was silent for %.0f s", self._task.server, time.monotonic() - heard)
                 return
         log.warning("the connection to %s is lost; joining again", self._task.server)
@@ -145,12 +146,12 @@ class RemoteAgent:
             log.warning("no answer from %s: is it there, and are the keys right? Trying again", self._task.server)
 
 
-def read_settings(head: bytes) -> Config:
+def read_settings(head: bytes) -> Resolved:
     """The settings that a server sent: those that playing needs, and no others."""
     settings = wire.decode_welcome(head)
-    if settings.keys() != set(AGENT_SETTINGS):
-        raise WireError(f"settings of another version: {', '.join(settings.keys() ^ set(AGENT_SETTINGS))}")
-    return Config.from_mapping(settings)
+    if settings.keys() != set(TRAVELLING):
+        raise WireError(f"settings of another version: {', '.join(settings.keys() ^ set(TRAVELLING))}")
+    return Resolved.from_mapping(settings)
 
 
 def run_remote_agent(task: RemoteTask, log_queue: multiprocessing.Queue[logging.LogRecord]) -> None:

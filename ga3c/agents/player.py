@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ga3c.algorithms.rule import Acting, make_acting
 from ga3c.games.make import make_games, make_seed
 from ga3c.games.spec import Playable
 from ga3c.memory.rollout import Rollout
-from ga3c.messages import wire
-from ga3c.messages.wire import Header, Kind, Parts, Reply
-from ga3c.settings.config import Config
+from ga3c.memory.turn import Reply, Request, Turn
+from ga3c.settings.config import Resolved
 
 
 class Half(NamedTuple):
@@ -27,58 +25,54 @@ class Half(NamedTuple):
 class Player:
     """Plays the environments of one half of an agent.
 
-    It knows nothing of sockets: ``begin`` and ``play`` give the messages to send, the last of which is the request
-    whose reply ``play`` takes next.
+    It knows nothing of those who predict: ``begin`` and ``play`` give the turn whose request ``play`` takes the reply
+    of next.
     """
 
-    def __init__(self, config: Config, games: Playable, *, run: int, agent: int, half: Half) -> None:
+    def __init__(self, config: Resolved, games: Playable, acting: Acting, *, agent: int, half: Half) -> None:
+        self.acting = acting
         self._config, self._half, self._first_env = config, half.number, half.first_env
         self._random = np.random.default_rng([config.seed, agent, half.number])
         self._games = games
         self._observations = np.empty(0)
-        self._enrol(run, agent)
+        self._enrol(agent)
 
-    def _enrol(self, run: int, agent: int) -> None:
-        self._run, self._agent = run, agent
+    def _enrol(self, agent: int) -> None:
+        self._agent = agent
         self._rollout = Rollout(
             self._games.spec,
             self._games.count,
+            self.acting,
             t_max=self._config.t_max,
-            discount=self._config.discount,
             reward_clip=self._config.reward_clip,
             agent=agent,
             first_env=self._first_env,
-            stagger=True,
-            corrected=self._config.corrected,
+            spread=True,
         )
-        self._request_header = self._header(Kind.REQUEST).pack()
 
-    def begin(self, observations: np.ndarray) -> list[Parts]:
+    def begin(self, observations: np.ndarray) -> Turn:
         """Ask for the first prediction: of what the environments show."""
         self._observations = observations
-        return [self._request(real=bytes(len(observations)))]
+        return Turn(self._request(real=bytes(len(observations))))
 
-    def rejoin(self, run: int, agent: int) -> list[Parts]:
+    def rejoin(self, agent: int) -> Turn:
         """Go on under another number: the games stay as they are, the steps of experiences under way are lost."""
-        self._enrol(run, agent)
-        return [self._request(real=bytes(len(self._observations)))]
+        self._enrol(agent)
+        return Turn(self._request(real=bytes(len(self._observations))))
 
-    def play(self, reply: Reply) -> list[Parts]:
-        """Finish what the values complete, act on the policies, and ask for the next prediction."""
-        messages = [
-            wire.encode_experience(self._run, self._half, experience)
-            for experience in self._rollout.finish(reply.values)
-        ]
-        actions = sample(reply.policies, self._random)
+    def play(self, reply: Reply) -> Turn:
+        """Finish the experiences that the reply completes, act on it, and ask for the next one.
+
+        A reply is for the observations that the last step reached. So what the rule needs of these to end an
+        experience comes a turn after its last step, with the prediction that is needed anyway.
+        """
+        outputs = reply.outputs
+        experiences = self._rollout.finish(outputs)
+        actions, kept = self.acting.act(outputs, self._random)
         played = self._games.step(actions)
-        self._rollout.record(self._observations, actions, reply.version, played)
-        if self._config.corrected:
-            self._rollout.record_correction(reply.policies, actions, played)
+        self._rollout.record(self._observations, actions, kept, reply.version, played)
         self._observations = played.observations
-        if played.finished:
-            messages.append(wire.encode_scores(self._header(Kind.SCORES), played.finished))
-        messages.append(self._request(played.real.tobytes()))
-        return messages
+        return Turn(self._request(played.real.tobytes()), experiences, played.finished)
 
     def close(self) -> None:
         self._games.close()
@@ -92,41 +86,26 @@ class Player:
         self._random.bit_generator.state = state["random"]
         self._rollout.load(state["tracks"], cut)
 
-    def _header(self, kind: Kind) -> Header:
-        return Header(kind, self._run, self._agent, self._half)
-
-    def _request(self, real: bytes) -> Parts:
-        return wire.encode_request(self._request_header, self._first_env, real, self._observations)
+    def _request(self, real: bytes) -> Request:
+        return Request(self._agent, self._half, self._first_env, real, self._observations)
 
 
-def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """An action of each policy, drawn by its probabilities."""
-    last = policies.shape[1] - 1
-    # Rounding can leave the last sum below 1, so the number of sums passed is capped at the last action.
-    return np.array(
-        [
-            min(bisect_right(list(accumulate(policy)), draw), last)
-            for policy, draw in zip(policies.tolist(), random.random(len(policies)).tolist(), strict=True)
-        ]
-    )
-
-
-def halves(config: Config) -> list[Half]:
+def halves(config: Resolved) -> list[Half]:
     """The halves of an agent: two, or one where there is a single environment."""
-    envs = config.envs_per_agent or 1
+    envs = config.envs_per_agent
     first = envs - envs // 2
     return [Half(0, first, 0), Half(1, envs - first, first)] if envs > 1 else [Half(0, 1, 0)]
 
 
-def begin_players(config: Config, run: int, agent: int) -> list[tuple[Player, list[Parts]]]:
-    """The halves of one agent with their first messages.
+def begin_players(config: Resolved, agent: int) -> list[tuple[Player, Turn]]:
+    """The halves of one agent with their first turns.
 
-    No message goes before all are made: that takes seconds, and a prediction that waits for it would be old by then.
+    No turn goes before all are made: that takes seconds, and a prediction that waits for it would be old by then.
     """
     begun = []
     for half in halves(config):
         games = make_games(config, half.envs)
-        player = Player(config, games, run=run, agent=agent, half=half)
+        player = Player(config, games, make_acting(config, games.spec), agent=agent, half=half)
         observations = games.reset(make_seed(config.seed, agent, half.number), config.stagger)
         begun.append((player, player.begin(observations)))
     return begun

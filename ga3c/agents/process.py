@@ -17,7 +17,7 @@ from ga3c.games.checked_game import GameFault
 from ga3c.messages import wire
 from ga3c.messages.links import AgentLink
 from ga3c.messages.wire import Header, Kind
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl
 class AgentTask:
     """All that an agent process has to know."""
 
-    config: Config
+    config: Resolved
     endpoint: str
     run: int
     agent: int
@@ -48,7 +48,7 @@ def run_agent(task: AgentTask, log_queue: multiprocessing.Queue[logging.LogRecor
         log.exception("agent %d failed", task.agent)
         if link is not None:
             header = Header(Kind.FAILURE, task.run, task.agent)
-            link.send([wire.encode_failure(header, describe_failure(error))])
+            link.send(wire.encode_failure(header, describe_failure(error)))
             link.close(LAST_WORDS_SECONDS)
         sys.exit(1)  # which waits until the queue has taken the traceback
     link.close()
@@ -64,9 +64,9 @@ def _serve(task: AgentTask, link: AgentLink) -> None:
     players: list[Player] = []
     parent = multiprocessing.parent_process()
     assert parent is not None
-    for player, messages in begin_players(task.config, task.run, task.agent):
+    for player, turn in begin_players(task.config, task.agent):
         players.append(player)
-        link.send(messages)
+        link.say(task.run, turn, player.acting.schema)
     while True:
         head = link.receive()
         if head is None:
@@ -76,7 +76,8 @@ def _serve(task: AgentTask, link: AgentLink) -> None:
         header = wire.read_header(head)
         if header.kind == Kind.STOP:
             break
-        link.send(players[header.half].play(wire.decode_reply(header, head)))
+        player = players[header.half]
+        link.say(task.run, player.play(wire.decode_reply(header, head)), player.acting.schema)
     for player in players:
         player.close()
 

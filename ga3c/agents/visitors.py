@@ -8,7 +8,7 @@ from ga3c.agents.player import halves
 from ga3c.agents.silence import SilenceWatch
 from ga3c.memory.stats import Stats
 from ga3c.messages.exchange import Exchange
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ class RemoteAgents:
     One that is away may come back at any time, under another number: what it had under way is lost, and counted.
     """
 
-    def __init__(self, config: Config, exchange: Exchange, stats: Stats) -> None:
+    def __init__(self, config: Resolved, exchange: Exchange, stats: Stats) -> None:
         self.playing = 0  # when they were last tended
         self._exchange = exchange
         self._stats = stats

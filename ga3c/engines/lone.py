@@ -1,38 +1,42 @@
-"""The server of ALGO=a3c: it holds the shared model, starts agents that do all the work, and counts what they tell."""
+"""The engine whose agents learn by themselves: it holds the shared model, starts them, and counts what they tell."""
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ga3c.agents.crew import Agents, Task
-from ga3c.engines.lone_agent import A3CTask, run_a3c_agent
+from ga3c.algorithms.rule import make_learning
+from ga3c.engines.engine import LogQueue
+from ga3c.engines.lone_agent import LoneTask, run_lone_agent
 from ga3c.engines.lone_reports import Reports
-from ga3c.engines.server import LOOK_SECONDS, STOP_SECONDS
-from ga3c.engines.workers import set_up_torch
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.stats import Stats
+from ga3c.models.device import limit_threads
+from ga3c.models.model import TrainableModel
 from ga3c.models.shared import ProcessLock, SharedModel, SharedNumbers
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 from ga3c.system.private_directory import PrivateDirectory
 
+LOOK_SECONDS = 0.05  # between two looks at agents and their reports
+STOP_SECONDS = 1.5  # for all agents to leave
 
-class A3CServer:
-    """Owns everything of a run with A3C, in one thread that hardly does anything."""
 
-    def __init__(
-        self, config: Config, spec: EnvSpec, stats: Stats, log_queue: multiprocessing.Queue[logging.LogRecord]
-    ) -> None:
-        set_up_torch(config)
+class LoneServer:
+    """Owns everything of a run whose agents train, in one thread that hardly does anything."""
+
+    def __init__(self, config: Resolved, spec: EnvSpec, stats: Stats, log_queue: LogQueue) -> None:
+        self._give_threads_back: Callable[[], None] = limit_threads(config.torch_threads)
         self._config = config
         self._spec = spec
         self._stats = stats
         self._log_queue = log_queue
         self._directory = PrivateDirectory()
         self._lock_path = self._directory.path / "updates"
-        self._numbers = SharedNumbers.make(config, spec)
-        self.model = SharedModel(config, spec, self._numbers, ProcessLock(self._lock_path))
+        network = make_learning(config, spec).network
+        self._numbers = SharedNumbers.make(config, network)
+        self.model = SharedModel(config, network, self._numbers, ProcessLock(self._lock_path))
         self._reports = Reports(stats)
         self._agents = Agents(config, self._reports, stats, self._task)
 
@@ -46,10 +50,13 @@ class A3CServer:
     def agents_playing(self) -> int:
         return self._agents.crew.playing
 
-    def start(self) -> None:
-        """Start the agents, from the model as it is now."""
+    def prepare(self) -> TrainableModel:
+        return self.model
+
+    def start(self, saved: dict[str, Any] | None = None) -> None:
+        """Start the agents, from the model as it is now. Games that were under way are not gone on with."""
         self._hear()
-        self._agents.want(self._config.agents or 1)
+        self._agents.want(self._config.agents)
         self._agents.tend()
 
     def wait(self, seconds: float) -> None:
@@ -71,11 +78,15 @@ class A3CServer:
         # Agents that were killed did not tell of their last updates, which are in the weights.
         self._stats.add(updates=max(self.model.updates - self._stats.totals.updates, 0))
         self._directory.close()
+        self._give_threads_back()
+
+    def state(self) -> None:
+        """Where agents in other processes are cannot be told."""
 
     def _hear(self) -> None:
         self._reports.collect()
         self._numbers.steps.fill_(self._stats.totals.steps)
 
     def _task(self, agent: int) -> Task:
-        task = A3CTask(self._config, self._spec, self._numbers, self._lock_path, agent)
-        return run_a3c_agent, (task, self._reports.connection_of(agent), self._log_queue)
+        task = LoneTask(self._config, self._spec, self._numbers, self._lock_path, agent)
+        return run_lone_agent, (task, self._reports.connection_of(agent), self._log_queue)

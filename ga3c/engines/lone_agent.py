@@ -1,4 +1,4 @@
-"""The agent of ALGO=a3c: it plays, predicts and trains by itself, with a copy of the model that all agents share."""
+"""The agent that plays, predicts and trains by itself, with a copy of the model that all agents share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from pathlib import Path
 
 from ga3c.agents.player import Player, begin_players
 from ga3c.agents.process import describe_failure, set_up_process
+from ga3c.algorithms.rule import make_learning
 from ga3c.engines.lone_reports import Reporter, ServerGone
 from ga3c.engines.rounds import Rounds
 from ga3c.engines.trainer import NotFinite
-from ga3c.engines.workers import Learner
+from ga3c.engines.workers import Workers
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.experience import Experience
+from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
 from ga3c.models.shared import ProcessLock, SharedModel, SharedNumbers
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
+from ga3c.system.malloc import keep_freed_memory
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class A3CTask:
+class LoneTask:
     """All that the process of an agent has to know."""
 
-    config: Config
+    config: Resolved
     spec: EnvSpec
     numbers: SharedNumbers
     lock: Path
@@ -40,21 +43,23 @@ class A3CTask:
 class LoneAgent:
     """Players with a predictor and a trainer of their own, around a copy of the shared model."""
 
-    def __init__(self, task: A3CTask, stats: Stats) -> None:
-        config, spec, numbers = task.config, task.spec, task.numbers
-        self.model = SharedModel(config, spec, numbers, ProcessLock(task.lock))
-        learner = Learner(config, spec, stats, self.model, steps=lambda: int(numbers.steps))
-        self._trainer = learner.trainer()
-        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), self, stats)
+    def __init__(self, task: LoneTask, stats: Stats) -> None:
+        config, numbers = task.config, task.numbers
+        network = make_learning(config, task.spec).network
+        self.model = SharedModel(config, network, numbers, ProcessLock(task.lock))
+        memory = make_memory(config, stats)
+        workers = Workers(config, task.spec, memory, stats, self.model, steps=lambda: int(numbers.steps))
+        self._trainer = workers.trainer()
+        self._rounds = Rounds(workers.predictor(), self, memory, stats)
         self._config = config
         self._number = task.agent
         self._players: list[Player] = []
-        stats.ledger.open(self._number, config.envs_per_agent or 1)
+        stats.ledger.open(self._number, config.envs_per_agent)
 
     def begin(self) -> None:
-        for player, messages in begin_players(self._config, run=0, agent=self._number):
+        for player, turn in begin_players(self._config, self._number):
             self._players.append(player)
-            self._rounds.join(player, messages)
+            self._rounds.join(player, turn)
         self.model.catch_up()  # with what others have trained meanwhile: environments take time to make
 
     def play(self) -> None:
@@ -73,10 +78,11 @@ class LoneAgent:
         self.model.catch_up()
 
 
-def run_a3c_agent(
-    task: A3CTask, connection: socket.socket, log_queue: multiprocessing.Queue[logging.LogRecord]
+def run_lone_agent(
+    task: LoneTask, connection: socket.socket, log_queue: multiprocessing.Queue[logging.LogRecord]
 ) -> None:
     """The body of an agent process: play and train until the server says STOP or is gone."""
+    keep_freed_memory()
     set_up_process(log_queue, niceness=0)  # there is nobody to give way to: agents do all the work
     asked_to_leave: list[int] = []
     # Not in the middle of an update, where nobody could tell what became of its steps.

@@ -1,4 +1,4 @@
-"""What agents that train by themselves tell the server, and how it tells them to leave (ALGO=a3c).
+"""What agents that train by themselves tell the server, and how it tells them to leave.
 
 A socket for each agent. It carries lines of JSON some ten times a second: what the agent's counters gained, the lags of
 what it trained on, and its games; at its end also why. A single byte from the server means STOP.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ga3c.games.spec import Finished
-from ga3c.memory.stats import Stats
+from ga3c.memory.stats import COUNTERS, Stats
 from ga3c.messages.member import Member
 from ga3c.messages.wire import MAX_TEXT
 
@@ -41,7 +41,7 @@ class Reporter:
 
     def report(self) -> None:
         now = self._stats.snapshot()
-        gained = {name: amount - self._told.totals[name] for name, amount in now.totals.items()}
+        gained = {name: amount - self._told.totals.get(name, 0) for name, amount in now.totals.items()}
         lags = {lag: count - self._told.lags.get(lag, 0) for lag, count in now.lags.items()}
         self._told = now
         self._send(
@@ -77,7 +77,7 @@ class Line:
 
     near: socket.socket
     far: socket.socket  # the agent's end, until its process has it
-    member: Member = field(default_factory=lambda: Member(route=b""))
+    member: Member = field(default_factory=Member)
     unread: bytes = b""
     under_way: int = 0  # steps that it played and neither trained on nor threw away
 
@@ -142,7 +142,8 @@ class Reports:
         member.played += gained.get("steps", 0)
         ended = sum(gained.get(name, 0) for name in ("samples", "stale_steps", "lost_steps"))
         line.under_way += gained.get("steps", 0) - ended
-        self._stats.add(**gained)
+        self._stats.add(**{name: amount for name, amount in gained.items() if name in COUNTERS})
+        self._stats.add_losses({name: amount for name, amount in gained.items() if name not in COUNTERS})
         if parts["lags"]:
             self._stats.add_lags([lag for lag, count in parts["lags"] for _ in range(count)])
         if parts["games"]:

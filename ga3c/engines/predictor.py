@@ -6,21 +6,18 @@ import time
 from collections.abc import Callable, Iterable
 
 from ga3c.memory.stats import Stats
-from ga3c.messages import wire
-from ga3c.messages.wire import Header, Kind, Parts, Request
+from ga3c.memory.turn import Reply, Request
+from ga3c.messages.exchange import Answer
 from ga3c.models.batches import Batches
 from ga3c.models.model import TrainableModel
-
-Answer = tuple[int, Parts]  # the agent, and the message for it
 
 
 class Predictor:
     """``run`` is the body of a predictor thread; ``predict`` alone serves those who play in the same thread."""
 
-    def __init__(self, model: TrainableModel, stats: Stats, run_id: int) -> None:
+    def __init__(self, model: TrainableModel, stats: Stats) -> None:
         self._model = model
         self._stats = stats
-        self._run_id = run_id
         self._batches = Batches(model.network.spec, model.device)
 
     def run(self, queue: Iterable[list[Request]], answer: Callable[[list[Answer]], None]) -> None:
@@ -30,14 +27,12 @@ class Predictor:
             self._stats.add(predictor_busy=time.perf_counter() - started)
 
     def predict(self, requests: list[Request]) -> list[Answer]:
-        batch = self._batches.prediction([request.observations for request in requests])
-        version, policies, values = self._model.predict(batch)
+        version, outputs = self._model.predict(self._batches.prediction([request.observations for request in requests]))
         answers = []
         start = 0
         for request in requests:
-            end = start + len(request.observations)
-            header = Header(Kind.REPLY, self._run_id, request.agent, request.half, version)
-            answers.append((request.agent, wire.encode_reply(header, policies[start:end], values[start:end])))
+            end = start + len(request.real)
+            answers.append((request.agent, Reply(request.half, version, outputs[start:end])))
             start = end
         self._stats.add(predictions=start, prediction_batches=1)
         return answers

@@ -5,21 +5,24 @@ Between two rounds all that decides what follows can be saved, so a stop leaves 
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ga3c.agents.player import Player, halves
+from ga3c.algorithms.rule import make_acting
+from ga3c.engines.engine import LogQueue
 from ga3c.engines.rounds import Rounds
-from ga3c.engines.workers import Learner
+from ga3c.engines.workers import Workers
 from ga3c.games.make import make_games
 from ga3c.games.repeatable import RepeatableGames
 from ga3c.games.spec import EnvSpec
-from ga3c.memory.experience import Experience
+from ga3c.memory.experience import load_experience
+from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
-from ga3c.settings.config import Config
+from ga3c.models.model import TrainableModel
+from ga3c.settings.config import Resolved
 
 log = logging.getLogger(__name__)
 
@@ -34,31 +37,47 @@ class Seat(NamedTuple):
 class SerialServer:
     """Plays and trains in rounds: all players act once, then all full batches are trained."""
 
-    def __init__(
-        self, config: Config, spec: EnvSpec, learner: Learner, stats: Stats, saved: dict[str, Any] | None = None
-    ) -> None:
-        """``saved`` is the ``state`` of a server to go on from."""
-        self.setting = {"agents": config.agents or 1, "predictors": 1, "trainers": 1, "remote_agents": 0}
+    def __init__(self, config: Resolved, spec: EnvSpec, stats: Stats, log_queue: LogQueue | None = None) -> None:
+        """It has no processes that could log."""
+        self.setting = {"agents": config.agents, "predictors": 1, "trainers": 1, "remote_agents": 0}
         self._config = config
         self._spec = spec
         self._stats = stats
-        self._rounds = Rounds(config, spec, learner.predictor(run_id=0), learner.trainer(), stats)
-        self._saved = saved
-        self._first_agent: int = saved["first_agent"] if saved else stats.totals.agents_started
-        self._agents = range(self._first_agent, self._first_agent + self.setting["agents"])
-        self._seats = list(self._make_seats())
+        self._acting = make_acting(config, spec)
+        self._memory = make_memory(config, stats)
+        self._workers = Workers(config, spec, self._memory, stats)
+        self._rounds = Rounds(self._workers.predictor(), self._workers.trainer(), self._memory, stats)
+        self._saved: dict[str, Any] | None = None
+        self._agents = range(0)
+        self._seats: list[Seat] = []
         self._ready = False
-        self.starting = self._start()  # what is left to do before the first round, in pieces: it takes time
+        self._starting: Iterator[None] = iter(())  # what is left to do before the first round
+
+    def prepare(self) -> TrainableModel:
+        return self._workers.model
+
+    def start(self, saved: dict[str, Any] | None = None) -> None:
+        """Begin to start: it takes time, so ``wait`` does it piece by piece."""
+        self._saved = saved
+        first: int = saved["first_agent"] if saved else self._stats.totals.agents_started
+        self._agents = range(first, first + self._config.agents)
+        self._seats = list(self._make_seats())
+        self._starting = self._start()
 
     def wait(self, seconds: float) -> None:
         """Start, play and train for about this long: whole rounds, at least one once all have started."""
         until = time.monotonic() + seconds
-        for _ in self.starting:
+        for _ in self._starting:
             if time.monotonic() >= until:
                 return
         self.round()
-        while time.monotonic() < until and not self._reached_limit():
+        # A maximum ends it after the very round that reached it, however long that took.
+        while time.monotonic() < until and not self._stats.reached(self._config):
             self.round()
+
+    def finish_starting(self) -> None:
+        for _ in self._starting:
+            pass
 
     def round(self) -> None:
         self._rounds.play()
@@ -69,18 +88,19 @@ class SerialServer:
             seat.player.close()
         if self._rounds.unfinished:
             self._rounds.give_up(self._agents)
+        self._workers.close()
 
     def state(self) -> dict[str, Any] | None:
-        """All that decides what follows, but for model and counters; None within a round that failed."""
+        """None within a round that failed."""
         if not self._ready:
             return self._saved
         if self._rounds.unfinished:
             return None
         return {
-            "first_agent": self._first_agent,
+            "first_agent": self._agents.start,
             "accounts": [self._stats.ledger.state(agent) for agent in self._agents],
             "players": [{**player.state(), "episodes": games.state()} for player, games in self._seats],
-            "experiences": [dataclasses.asdict(experience) for experience in self._rounds.experiences.waiting],
+            "experiences": [vars(experience) for experience in self._memory.state()],
         }
 
     def _make_seats(self) -> Iterator[Seat]:
@@ -94,15 +114,15 @@ class SerialServer:
                     seeds=(config.seed, agent, half.number),
                     stagger=config.stagger,
                 )
-                yield Seat(Player(config, games, run=0, agent=agent, half=half), games)
+                yield Seat(Player(config, games, self._acting, agent=agent, half=half), games)
 
     def _start(self) -> Iterator[None]:
         if self._saved is None:
             for seat in self._seats:
                 yield from seat.games.begin()
             for agent in self._agents:
-                self._stats.ledger.open(agent, self._config.envs_per_agent or 1)
-            self._stats.add(agents_started=self.setting["agents"])
+                self._stats.ledger.open(agent, self._config.envs_per_agent)
+            self._stats.add(agents_started=self._config.agents)
         else:
             yield from self._restore(self._saved)
         for seat in self._seats:
@@ -118,14 +138,10 @@ class SerialServer:
             cut = yield from seat.games.restore(state["episodes"])
             seat.player.load(state, cut)
             restarted += len(cut)
-        self._rounds.experiences.put(Experience(**experience) for experience in saved["experiences"])
+        self._memory.add([load_experience(state, self._acting.schema) for state in saved["experiences"]])
         if restarted:
             log.warning(
                 "%d of %d environments begin a new episode: the same seed and actions did not lead to where they were",
                 restarted,
                 sum(seat.games.count for seat in self._seats),
             )
-
-    def _reached_limit(self) -> bool:
-        limit = self._config.max_steps
-        return bool(limit) and self._stats.totals.steps >= limit

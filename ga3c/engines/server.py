@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import secrets
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ga3c.agents.crew import Agents, Task
 from ga3c.agents.player import halves
 from ga3c.agents.process import AgentTask, run_agent
 from ga3c.agents.visitors import RemoteAgents
+from ga3c.algorithms.rule import make_acting
+from ga3c.engines.engine import LogQueue
 from ga3c.games.spec import EnvSpec
-from ga3c.memory.experience import Experience
+from ga3c.memory.intake import Intake
+from ga3c.memory.memory import Batches, make_memory
 from ga3c.memory.queue import Consumer, Queue
 from ga3c.memory.stats import Stats
+from ga3c.memory.turn import Request
 from ga3c.messages import wire
 from ga3c.messages.exchange import Exchange
-from ga3c.messages.wire import Request
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 from ga3c.system.limits import available_cores, resident_memory
 
 if TYPE_CHECKING:
-    from ga3c.engines.workers import Learner
+    from ga3c.engines.workers import Workers
     from ga3c.messages.gate import Gate
+    from ga3c.models.model import TrainableModel
 
 log = logging.getLogger(__name__)
 
-Item = TypeVar("Item")
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+View = TypeVar("View", bound=Closable)  # that a thread has of what it takes its work from
 
 LOOK_SECONDS = 0.05  # between two looks at agents and queues
 STOP_SECONDS = 1.5  # for all agents to leave
 BATCH_SECONDS = 60.0  # for all threads to finish what they are at: an update of a large network takes seconds
-
-
-class Guest(NamedTuple):
-    """What someone who is no agent of the server needs for a link that asks it for predictions."""
-
-    endpoint: str
-    run: int
-    agent: int
 
 
 class Worker(threading.Thread):
@@ -62,7 +62,7 @@ class Worker(threading.Thread):
             self._failed(error)
 
 
-def _make_gate(config: Config, largest_message: int) -> Gate | None:
+def _make_gate(config: Resolved, largest_message: int) -> Gate | None:
     """Where agents of other machines may join, if the settings say so."""
     if not config.listen:
         return None
@@ -82,10 +82,10 @@ class Server:
 
     def __init__(
         self,
-        config: Config,
+        config: Resolved,
         spec: EnvSpec,
         stats: Stats,
-        log_queue: multiprocessing.Queue[logging.LogRecord],
+        log_queue: LogQueue,
     ) -> None:
         self._config = config
         self._spec = spec
@@ -94,32 +94,27 @@ class Server:
         self._failure: BaseException | None = None
         self._something = threading.Event()
         self._sizes = threading.Lock()
+        self._workers: Workers | None = None
         self._predictors: list[tuple[Worker, Consumer[Request]]] = []
-        self._trainers: list[tuple[Worker, Consumer[Experience]]] = []
+        self._trainers: list[tuple[Worker, Batches]] = []
         self._retired: list[Worker] = []  # told to end, perhaps still at their last batch
-        self.experiences: Queue[Experience] = Queue(
-            lambda experience: experience.steps,
-            least=config.min_batch or 1,
-            bound=config.train_queue or 1,
-            on_room=lambda: self.requests.wake(),
-        )
-        # While trainers are behind, predictors wait, and with them the agents: that bounds queue, memory and lag.
+        self.memory = make_memory(config, stats, bound=config.train_queue, on_room=lambda: self.requests.wake())
+        # While trainers are behind, predictors wait, and with them the agents: that bounds memory and lag.
         self.requests: Queue[Request] = Queue(
             lambda request: len(request.observations),
             most=config.max_prediction_batch,
-            held=lambda: self.experiences.full,
+            held=lambda: self.memory.full,
         )
         self._run_id = secrets.randbits(64)
-        largest_message = wire.largest_message(spec, config.envs_per_agent or 1, config.t_max)
+        largest_message = wire.largest_message(spec, config.envs_per_agent, config.t_max)
         self._exchange = Exchange(
             self._run_id,
             spec,
-            self.requests,
-            self.experiences,
+            make_acting(config, spec).schema,
+            Intake(stats, self.requests.put, self.memory.add),
             stats,
             largest_message=largest_message,
             halves=len(halves(config)),
-            corrected=config.corrected,
             gate=_make_gate(config, largest_message),
             welcome=config.for_agents(),
         )
@@ -168,21 +163,16 @@ class Server:
         """Bytes of the largest agent; 0 where they cannot be read."""
         return max(map(resident_memory, self._agents.process_ids()), default=0.0)
 
-    def admit_guest(self) -> Guest:
-        """Let someone ask for predictions from outside: how long they take is best seen from there."""
-        number = self._stats.number_agent()
-        self._exchange.admit_guest(number)
-        return Guest(self._exchange.endpoint, self._run_id, number)
-
-    def start_agents(self) -> None:
+    def prepare(self) -> TrainableModel:
         """Start as many agents as leave a core for making the model, which takes as long as their environments do."""
         self._exchange_worker.start()
-        self._agents.want(min(self._config.agents or 0, max(1, available_cores() - 1)))
+        self._agents.want(min(self._config.agents, max(1, available_cores() - 1)))
         self._agents.tend()
+        self._workers = self._make_workers()
+        return self._workers.model
 
-    def start(self, learner: Learner) -> None:
-        """Start to predict and to train, with all agents."""
-        self._learner = learner
+    def start(self, saved: dict[str, Any] | None = None) -> None:
+        """Start to predict and to train, with all agents. Games that were under way are not gone on with."""
         self.resize(agents=self._config.agents, predictors=self._config.predictors, trainers=self._config.trainers)
 
     def resize(self, *, agents: int | None = None, predictors: int | None = None, trainers: int | None = None) -> None:
@@ -203,7 +193,7 @@ class Server:
         while True:
             self._agents.tend()
             self._remote.tend()
-            self._stats.look(len(self.requests), len(self.experiences), self.experiences.full)
+            self._stats.look(len(self.requests), len(self.memory), self.memory.full)
             if self._failure is not None:
                 raise RuntimeError(f"a thread of the server failed: {self._failure}") from self._failure
             left = until - time.monotonic()
@@ -219,7 +209,7 @@ class Server:
         self._agents.stop(STOP_SECONDS)
         self._remote.stop()
         self._exchange.close()
-        self.experiences.close()
+        self.memory.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
         until = time.monotonic() + BATCH_SECONDS
         for worker in (*threads, *self._retired, self._exchange_worker):
@@ -227,8 +217,13 @@ class Server:
                 worker.join(max(until - time.monotonic(), 0.0))
             if worker.is_alive():
                 log.warning("%s did not end in time", worker.name)
-        self._stats.lose(self.experiences.drain())
+        self.memory.give_up()
         self._stats.close_ledger()
+        if self._workers is not None:
+            self._workers.close()
+
+    def state(self) -> None:
+        """Where agents in other processes are cannot be told."""
 
     def _task(self, agent: int) -> Task:
         return run_agent, (AgentTask(self._config, self._exchange.endpoint, self._run_id, agent), self._log_queue)
@@ -237,21 +232,26 @@ class Server:
         self._failure = self._failure or error
         self._something.set()
 
-    def _start_predictor(self) -> tuple[Worker, Consumer[Request]]:
-        consumer = self.requests.consumer()
-        predictor = self._learner.predictor(self._run_id)
-        return Worker("predictor", lambda: predictor.run(consumer, self._exchange.send), self._fail), consumer
+    def _make_workers(self) -> Workers:
+        from ga3c.engines.workers import Workers
 
-    def _start_trainer(self) -> tuple[Worker, Consumer[Experience]]:
-        consumer = self.experiences.consumer()
-        trainer = self._learner.trainer()
-        return Worker("trainer", lambda: trainer.run(consumer), self._fail), consumer
+        return Workers(self._config, self._spec, self.memory, self._stats)
+
+    def _start_predictor(self) -> tuple[Worker, Consumer[Request]]:
+        assert self._workers is not None
+        consumer, predictor = self.requests.consumer(), self._workers.predictor()
+        return Worker("predictor", lambda: predictor.run(consumer, self._exchange.reply), self._fail), consumer
+
+    def _start_trainer(self) -> tuple[Worker, Batches]:
+        assert self._workers is not None
+        batches, trainer = self.memory.consumer(), self._workers.trainer()
+        return Worker("trainer", lambda: trainer.run(batches), self._fail), batches
 
     @staticmethod
     def _resize(
-        workers: list[tuple[Worker, Consumer[Item]]],
+        workers: list[tuple[Worker, View]],
         count: int,
-        make: Callable[[], tuple[Worker, Consumer[Item]]],
+        make: Callable[[], tuple[Worker, View]],
         retired: list[Worker],
     ) -> None:
         while len(workers) < count:

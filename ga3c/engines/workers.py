@@ -6,39 +6,19 @@ seconds to import, and so do their environments.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 
 import torch
 
+from ga3c.algorithms.rule import make_learning
 from ga3c.engines.predictor import Predictor
 from ga3c.engines.trainer import BadUpdates, Trainer
 from ga3c.games.spec import EnvSpec
+from ga3c.memory.memory import Memory
 from ga3c.memory.stats import Stats
+from ga3c.models.device import limit_threads
 from ga3c.models.model import Model, TrainableModel
-from ga3c.settings.config import Config
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-ARENAS = 4  # that threads share: each keeps what was freed in it, and there could be eight for every core
-LARGEST_KEPT = 2**25  # bytes of a block that comes from kept memory: the most that glibc allows
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep what batches and versions free, since the next ones need as much.
-
-    It would give large blocks back to the kernel and take them again, page by page, hundreds of times per update.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
-        libc.mallopt(M_TRIM_THRESHOLD, 2**30)
-        libc.mallopt(M_ARENA_MAX, ARENAS)
-
-
-def set_up_torch(config: Config) -> None:
-    # torch's own threads would multiply with predictors and trainers, and spin.
-    torch.set_num_threads(config.torch_threads or 1)
-    keep_freed_memory()
+from ga3c.settings.config import Resolved
 
 
 def memory_advice(error: BaseException) -> str:
@@ -49,27 +29,32 @@ def memory_advice(error: BaseException) -> str:
     return ""
 
 
-class Learner:
+class Workers:
     """One shared model, and as many predictors and trainers of it as are asked for."""
 
     def __init__(
         self,
-        config: Config,
+        config: Resolved,
         spec: EnvSpec,
+        memory: Memory,
         stats: Stats,
         model: TrainableModel | None = None,
         steps: Callable[[], int] | None = None,
     ) -> None:
         """``steps`` tells those of the whole run, where ``stats`` has not all of them."""
-        set_up_torch(config)
-        self.model = model or Model(config, spec)
+        self.close = limit_threads(config.torch_threads)  # gives torch's threads back
+        self._learning = make_learning(config, spec)
+        self.model = model or Model(config, self._learning.network)
         self._config = config
+        self._memory = memory
         self._stats = stats
         self._steps = steps
         self._bad_updates = BadUpdates()
 
-    def predictor(self, run_id: int) -> Predictor:
-        return Predictor(self.model, self._stats, run_id)
+    def predictor(self) -> Predictor:
+        return Predictor(self.model, self._stats)
 
     def trainer(self) -> Trainer:
-        return Trainer(self._config, self.model, self._stats, self._bad_updates, self._steps)
+        return Trainer(
+            self._config, self._learning, self.model, self._memory, self._stats, self._bad_updates, self._steps
+        )

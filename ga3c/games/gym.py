@@ -12,10 +12,39 @@ from gymnasium.spaces.utils import flatten
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ga3c.games.checked_game import Checked, GameFault
-from ga3c.games.spec import FRAME, STACK, EnvSpec, Played
+from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played, Stage
 from ga3c.games.vector import VectorGames
-from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
+from ga3c.settings.groups import GameSettings
+
+USUAL_ENVS = 4  # of each agent
+
+
+def plays(game: str) -> bool:
+    """Also what Gymnasium does not know: it is refused here, in a sentence."""
+    return True
+
+
+def one_name(game: str) -> str:
+    return game
+
+
+def usual_envs(agents: int) -> int:
+    return USUAL_ENVS
+
+
+def sticky_probability(config: GameSettings) -> float:
+    return config.sticky or 0.0
+
+
+def make(config: GameSettings, count: int) -> GymGames:
+    return GymGames(config, count)
+
+
+def stage(config: GameSettings) -> Stage:
+    from ga3c.games.gym_stage import GymStage  # only who looks needs it
+
+    return GymStage(config)
 
 
 class GymGames(VectorGames):
@@ -23,7 +52,7 @@ class GymGames(VectorGames):
 
     _vector: SyncVectorEnv
 
-    def __init__(self, config: Config, count: int, render_mode: str | None = None) -> None:
+    def __init__(self, config: GameSettings, count: int, render_mode: str | None = None) -> None:
         super().__init__(count)
         self._vector = SyncVectorEnv(
             [lambda: Checked(make_gym(config.game, render_mode), config.game) for _ in range(count)],
@@ -34,7 +63,7 @@ class GymGames(VectorGames):
         self._game = config.game
         self._first_action = int(space.start)
         self._encode = Preprocess(self._vector.single_observation_space, count)
-        self.spec = self._encode.spec(int(space.n))
+        self.spec = self._encode.spec(Discrete(int(space.n)))
         self._zeros = np.zeros(count * self.spec.frame[0] if not self.spec.is_image else 0, dtype=np.float32)
 
     def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
@@ -89,11 +118,11 @@ class Preprocess:
             self._columns = area_weights(width, FRAME).T
             self._stacks = np.zeros((count, STACK, FRAME, FRAME), dtype=np.uint8)
 
-    def spec(self, actions: int) -> EnvSpec:
+    def spec(self, action: Discrete) -> EnvSpec:
         if self._image:
-            return EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", actions=actions)
+            return EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", action=action)
         size = gymnasium.spaces.flatdim(self._space)
-        return EnvSpec(frame=(size,), stack=1, dtype="float32", actions=actions)
+        return EnvSpec(frame=(size,), stack=1, dtype="float32", action=action)
 
     def __call__(self, observations: Any, first: np.ndarray) -> np.ndarray:
         """The batch, where ``first`` marks the observations that start an episode."""

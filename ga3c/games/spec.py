@@ -12,8 +12,26 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ga3c.settings.groups import GameSettings
+
 FRAME = 84  # pixels of a side
 STACK = 4  # frames of an observation
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """An action is one of ``n``, by its number."""
+
+    n: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """An action is an array of numbers between these bounds."""
+
+    shape: tuple[int, ...]
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -23,7 +41,7 @@ class EnvSpec:
     frame: tuple[int, ...]
     stack: int
     dtype: str
-    actions: int
+    action: Discrete | Box
 
     @property
     def is_image(self) -> bool:
@@ -72,3 +90,30 @@ class Games(Playable, Protocol):
 
     def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
         """Begin; with ``stagger``, each environment has one game cut within so many steps, when is left to chance."""
+
+
+class Stage(Games, Protocol):
+    """One environment that shows itself."""
+
+    fps: float
+
+    def pictures(self) -> list[np.ndarray]:
+        """What there is to see since the last step: (height, width, 3) uint8 each."""
+
+
+class Backend(Protocol):
+    """Where environments come from: a module with these functions."""
+
+    def plays(self, game: str) -> bool:
+        """Whether a game of this name is its own."""
+
+    def make(self, config: GameSettings, count: int) -> Games: ...
+    def stage(self, config: GameSettings) -> Stage: ...
+    def one_name(self, game: str) -> str:
+        """The same for all names of the same game."""
+
+    def sticky_probability(self, config: GameSettings) -> float:
+        """STICKY, also where nothing is said."""
+
+    def usual_envs(self, agents: int) -> int:
+        """Environments of each of so many agents, where nothing is said."""

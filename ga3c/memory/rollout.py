@@ -1,72 +1,90 @@
-"""Collects steps of K environments into experiences of at most ``t_max`` steps with their n-step returns."""
+"""Collects steps of K environments into experiences of at most ``t_max`` steps, as the rule wants them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ga3c.games.spec import EnvSpec, Played
-from ga3c.memory.experience import Experience
-
-LEAST_CHANCE = 1e-6  # of an action that was drawn: rounding can lead to one whose probability is 0
+from ga3c.memory.experience import Experience, Schema
 
 
-def n_step_returns(rewards: Sequence[float], bootstrap: float, discount: float) -> np.ndarray:
-    """R_t = r_t + γ·R_{t+1}, with the bootstrap value after the last reward."""
-    returns = np.empty(len(rewards), dtype=np.float32)
-    following = bootstrap
-    for step in range(len(rewards) - 1, -1, -1):
-        following = rewards[step] + discount * following
-        returns[step] = following
-    return returns
+class NotFinite(RuntimeError):
+    """Steps of which no experience can be made."""
 
 
-class Track:
-    """The steps under way of one environment.
+class Steps(NamedTuple):
+    """Steps in a row of one environment, before they are an experience.
 
     Plain lists: an agent with one environment takes a step at a time, where an operation on an array of one number
     costs more than a whole step here.
     """
 
-    def __init__(self, spec: EnvSpec, number: int, t_max: int, limit: int, corrected: bool) -> None:
+    actions: list[Any]
+    rewards: list[float]  # clipped
+    kept: dict[str, list[Any]]  # what the rule keeps of each step beside these
+    terminated: bool
+
+
+class Finisher(Protocol):
+    """The part of a rule that makes experiences."""
+
+    schema: Schema
+
+    def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The fields of the experience, given the outputs for the observation that its last step reached."""
+
+
+class Track:
+    """The steps under way of one environment."""
+
+    def __init__(self, spec: EnvSpec, number: int, t_max: int, limit: int, rule: Finisher) -> None:
         self.number = number
         self.limit = limit  # steps that complete the experience under way
         self.over = False  # the episode ended with the last step
         self.terminated = False
         self._t_max = t_max
-        self._corrected = corrected
+        self._rule = rule
+        self._reached = rule.schema.reached
         self._history = spec.stack - 1
         self._version = 0
         self._next_step = 0
-        self._frames = np.zeros((self._history + t_max + corrected, *spec.frame), dtype=spec.dtype)
-        self._actions: list[int] = []
+        self._frames = np.zeros((self._history + t_max + self._reached, *spec.frame), dtype=spec.dtype)
+        self._actions: list[Any] = []
         self._rewards: list[float] = []
-        self._chances: list[float] = []
+        self._kept: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
         return len(self._actions)
 
-    def add(self, observation: np.ndarray, action: int, version: int, reward: float) -> None:
+    def add(
+        self,
+        observation: np.ndarray,
+        action: Any,
+        version: int,
+        reward: float,
+        reached: np.ndarray,
+        kept: dict[str, Any],
+    ) -> None:
         at = len(self._actions)
         if not at:
             self._version = version
             self._frames[: self._history] = observation[:-1]
-        self._frames[self._history + at] = observation[-1]
+        at += self._history
+        self._frames[at] = observation[-1]
+        if self._reached:
+            self._frames[at + 1] = reached[-1]
         self._actions.append(action)
         self._rewards.append(reward)
-
-    def add_correction(self, chance: float, reached: np.ndarray) -> None:
-        """What V-trace needs of the step that was added: how likely its action was, and the observation it reached."""
-        self._chances.append(chance)
-        self._frames[self._history + len(self._actions)] = reached[-1]
+        for name, value in kept.items():
+            self._kept.setdefault(name, []).append(value)
 
     @property
     def _length(self) -> int:
         """Frames of the experience under way."""
-        return self._history + len(self._actions) + self._corrected
+        return self._history + len(self._actions) + self._reached
 
     @property
     def complete(self) -> bool:
@@ -83,7 +101,7 @@ class Track:
             "frames": self._frames[: self._length].copy(),
             "actions": list(self._actions),
             "rewards": list(self._rewards),
-            "chances": list(self._chances),
+            "kept": {name: list(values) for name, values in self._kept.items()},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -91,27 +109,28 @@ class Track:
         self._version, self._next_step = state["version"], state["next_step"]
         self._frames[: len(state["frames"])] = state["frames"]
         self._actions, self._rewards = list(state["actions"]), list(state["rewards"])
-        self._chances = list(state.get("chances", ()))  # checkpoints were written before there were any
+        chances = state.get("chances")  # of a checkpoint of format 4
+        kept = state.get("kept", {"chances": chances} if chances else {})
+        self._kept = {name: list(values) for name, values in kept.items()}
 
-    def take(self, agent: int, value: float, discount: float) -> Experience:
-        """The experience, with this value of the observation that its last step reached."""
-        steps = len(self._actions)
+    def take(self, agent: int, outputs: np.ndarray) -> Experience:
+        """The experience, with the outputs for the observation that its last step reached."""
+        steps = Steps(self._actions, self._rewards, self._kept, self.terminated)
+        fields = self._rule.finish(steps, outputs)
+        for field in self._rule.schema.fields:
+            if misfit := field.misfit(fields[field.name]):  # here it can still be said where it comes from
+                raise NotFinite(misfit)
         experience = Experience(
             agent=agent,
             env=self.number,
             first_step=self._next_step,
             version=self._version,
             frames=self._frames[: self._length].copy(),
-            actions=np.array(self._actions, dtype=np.int32),
-            returns=n_step_returns(self._rewards, 0.0 if self.terminated else value, discount),
-            rewards=np.array(self._rewards, dtype=np.float32) if self._corrected else None,
-            chances=np.array(self._chances, dtype=np.float32) if self._corrected else None,
-            terminated=self.terminated if self._corrected else False,
+            fields=fields,
+            terminated=self.terminated,
         )
-        self._next_step += steps
-        self._actions.clear()
-        self._rewards.clear()
-        self._chances.clear()
+        self._next_step += experience.steps
+        self._actions, self._rewards, self._kept = [], [], {}
         self.limit = self._t_max
         return experience
 
@@ -119,81 +138,78 @@ class Track:
 class Rollout:
     """The steps under way of K environments.
 
-    ``record`` takes what was played; ``finish`` takes the values of the observations reached, which end the experiences
-    that are complete. Values come with the next prediction, so nothing is asked twice.
+    ``record`` takes what was played; ``finish`` takes the outputs for the observations reached, which end the
+    experiences that are complete. They come with the next prediction, so nothing is asked twice.
     """
 
     def __init__(
         self,
         spec: EnvSpec,
         count: int,
+        rule: Finisher,
         *,
         t_max: int,
-        discount: float,
         reward_clip: float,
         agent: int = 0,
         first_env: int = 0,
-        stagger: bool = False,
-        corrected: bool = False,
+        spread: bool = False,
     ) -> None:
-        """``corrected`` experiences have what V-trace needs."""
-        self._discount = discount
+        """With ``spread``, the first experiences have all lengths."""
         self._clip = reward_clip or math.inf
         self._agent = agent
         # Environments that play in step would also end their experiences in step: bursts that fill the training queue
         # and then leave it empty. First experiences of all lengths spread them evenly from there on.
         self._tracks = [
-            Track(
-                spec, first_env + env, t_max, limit=1 + env * t_max // count if stagger else t_max, corrected=corrected
-            )
+            Track(spec, first_env + env, t_max, limit=1 + env * t_max // count if spread else t_max, rule=rule)
             for env in range(count)
         ]
 
-    def record(self, observations: np.ndarray, actions: np.ndarray, version: int, played: Played) -> None:
-        """Add one step: the observations, the actions taken on them by this version, and what came of it."""
+    def record(
+        self,
+        observations: np.ndarray,
+        actions: np.ndarray,
+        kept: dict[str, np.ndarray],
+        version: int,
+        played: Played,
+    ) -> None:
+        """Add one step: the observations, the actions taken on them by this version, what the rule keeps of them, and
+        what came of it."""
         clip = self._clip
-        for track, observation, action, reward, terminated, truncated, real in zip(
-            self._tracks,
-            observations,
-            actions.tolist(),
-            played.rewards.tolist(),
-            played.terminated.tolist(),
-            played.truncated.tolist(),
-            played.real.tolist(),
-            strict=True,
+        columns = {name: values.tolist() for name, values in kept.items()}
+        for env, (track, observation, action, reward, terminated, truncated, real) in enumerate(
+            zip(
+                self._tracks,
+                observations,
+                actions.tolist(),
+                played.rewards.tolist(),
+                played.terminated.tolist(),
+                played.truncated.tolist(),
+                played.real.tolist(),
+                strict=True,
+            )
         ):
             if real:
-                # Not by min and max, which would make a number of one that is none; whoever sends it has to see that.
+                # Not by min and max: these would hide a reward that is no number.
                 if reward > clip:
                     reward = clip
                 elif reward < -clip:
                     reward = -clip
-                track.add(observation, action, version, reward)
+                own = {name: values[env] for name, values in columns.items()}
+                track.add(observation, action, version, reward, played.observations[env], own)
                 track.terminated = terminated
                 track.over = terminated or truncated
 
-    def record_correction(self, policies: np.ndarray, actions: np.ndarray, played: Played) -> None:
-        """Add what V-trace needs of the step that was recorded."""
-        chances = np.maximum(policies[np.arange(len(actions)), actions], LEAST_CHANCE).tolist()
-        for track, chance, reached, real in zip(
-            self._tracks, chances, played.observations, played.real.tolist(), strict=True
-        ):
-            if real:
-                track.add_correction(chance, reached)
-
-    def finish(self, values: np.ndarray) -> list[Experience]:
-        """The experiences that are complete, given the values of the observations that the last step reached."""
-        return [
-            track.take(self._agent, float(value), self._discount)
-            for track, value in zip(self._tracks, values, strict=True)
-            if track.complete
-        ]
+    def finish(self, outputs: np.ndarray) -> tuple[Experience, ...]:
+        """The experiences that are complete, given the outputs for the observations that the last step reached."""
+        return tuple(
+            [track.take(self._agent, own) for track, own in zip(self._tracks, outputs, strict=True) if track.complete]
+        )
 
     def state(self) -> list[dict[str, Any]]:
         return [track.state() for track in self._tracks]
 
     def load(self, states: list[dict[str, Any]], cut: list[int]) -> None:
-        """Go on from there; episodes that were ``cut`` get the value of the last observation, as truncated ones do."""
+        """Go on from there; episodes that were ``cut`` are learnt as truncated ones are."""
         for track, state in zip(self._tracks, states, strict=True):
             track.load(state)
         for env in cut:

@@ -1,7 +1,7 @@
-"""What a run counts, and the figures over a window that are made of it.
+"""What a run counts.
 
-Counters only ever grow, and each is added to under one lock. A figure over a window is a difference of two snapshots,
-and a snapshot changes nothing, so that everyone who looks (the log, the tuner) has windows of their own.
+Counters only ever grow, and each is added to under one lock. A figure over a window (``ga3c.memory.figures``) is a
+difference of two snapshots, and a snapshot changes nothing, so all who look (log, tuner) have windows of their own.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ga3c.games.spec import Finished
-from ga3c.memory.experience import Experience
 from ga3c.memory.ledger import Ledger
+from ga3c.settings.groups import RunSettings
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +38,11 @@ class Totals:
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
     lost_steps: int = 0  # thrown away: unfinished when an agent left, queued at the end, of a bad update, or killed
-    unaccounted_steps: int = 0  # that neither were trained on nor counted as thrown away, or more than once: none
+    unaccounted_steps: int = 0  # that did not end in one of these ways, or in more than one: none
     bad_updates: int = 0  # not applied: loss or gradient was not finite
     bad_messages: int = 0
     agents_started: int = 0  # each gets a number, and with it seeds, that no other agent of the run had
-    policy_loss: float = 0.0  # these four summed over updates
-    value_loss: float = 0.0
-    entropy: float = 0.0
-    gradient_norm: float = 0.0
+    gradient_norm: float = 0.0  # summed over updates
     predictor_busy: float = 0.0  # seconds of work, summed over threads
     trainer_busy: float = 0.0
     looks: int = 0  # at the queues; the next three are summed over them
@@ -59,9 +56,12 @@ class Totals:
         return self.steps - self.samples - self.stale_steps - self.lost_steps
 
 
+COUNTERS = frozenset(field.name for field in fields(Totals))
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """The totals at one moment, and the experiences trained on until then by their lag."""
+    """The totals at one moment, with the sums of the rule's own, and the experiences trained on until then by lag."""
 
     seconds: float
     totals: Mapping[str, float]
@@ -84,6 +84,7 @@ class Stats:
     """The counters of a run, shared by all its threads."""
 
     totals: Totals = field(default_factory=Totals)
+    losses: Counter[str] = field(default_factory=Counter)  # what the rule tells of each update, summed
     ledger: Ledger = field(default_factory=Ledger)
     scores: deque[float] = field(default_factory=lambda: deque(maxlen=SCORES_KEPT))
     lag_max_ever: int = 0
@@ -100,16 +101,15 @@ class Stats:
             for name, amount in amounts.items():
                 setattr(self.totals, name, getattr(self.totals, name) + amount)
 
+    def add_losses(self, amounts: Mapping[str, float]) -> None:
+        with self._lock:
+            self.losses.update(amounts)
+
     def number_agent(self) -> int:
         """A number for an agent that starts or joins."""
         with self._lock:
             self.totals.agents_started += 1
             return self.totals.agents_started - 1
-
-    def lose(self, experiences: list[Experience]) -> None:
-        """Count what is thrown away."""
-        self.ledger.settle(experiences)
-        self.add(lost_steps=sum(experience.steps for experience in experiences))
 
     def close_ledger(self) -> None:
         """Nothing plays or trains any more, so every step must have ended, once."""
@@ -129,7 +129,7 @@ class Stats:
             self.totals.experiences += len(lags)
             self.totals.lag += sum(lags)
             self._lags.update(lags)
-            self.lag_max_ever = max(self.lag_max_ever, *lags)
+            self.lag_max_ever = max(self.lag_max_ever, *lags, 0)
 
     def add_games(self, games: tuple[Finished, ...]) -> None:
         with self._lock:
@@ -144,6 +144,16 @@ class Stats:
         with self._lock:
             games, self._finished = self._finished, []
             return games
+
+    def reached(self, maxima: RunSettings) -> str:
+        """The maximum that ends the run, by its name; empty: none is reached yet."""
+        if maxima.max_steps and self.totals.steps >= maxima.max_steps:
+            return "max_steps"
+        if maxima.max_episodes and self.totals.episodes >= maxima.max_episodes:
+            return "max_episodes"
+        if maxima.max_seconds and self.seconds >= maxima.max_seconds:
+            return "max_seconds"
+        return ""
 
     def look(self, prediction_queue: int, training_queue: int, held: bool) -> None:
         """Note the queues at this moment; means of such looks are what the log shows."""
@@ -172,13 +182,13 @@ class Stats:
     def snapshot(self) -> Snapshot:
         """Everything that is counted, now."""
         with self._lock:
-            return Snapshot(self.seconds, asdict(self.totals), dict(self._lags))
+            return Snapshot(self.seconds, {**self.losses, **asdict(self.totals)}, dict(self._lags))
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         with self._lock:
             return {
-                "totals": asdict(self.totals),
+                "totals": {**self.losses, **asdict(self.totals)},
                 "scores": list(self.scores),
                 "seconds": self.seconds,
                 "lag_max": self.lag_max_ever,
@@ -186,74 +196,9 @@ class Stats:
 
     def load(self, state: dict[str, Any]) -> None:
         with self._lock:
-            self.totals = Totals(**state["totals"])
+            totals = state["totals"]
+            self.totals = Totals(**{name: amount for name, amount in totals.items() if name in COUNTERS})
+            self.losses = Counter({name: amount for name, amount in totals.items() if name not in COUNTERS})
             self.scores.extend(state["scores"])
             self.lag_max_ever = state["lag_max"]
             self._seconds_before = state["seconds"]
-
-
-def lag_max(before: Snapshot, after: Snapshot) -> int:
-    """The largest lag of what was trained on between the two snapshots."""
-    return max((lag for lag, count in after.lags.items() if count > before.lags.get(lag, 0)), default=0)
-
-
-def window_row(
-    before: Snapshot, after: Snapshot, setting: dict[str, int], last_score: float | None, score: float | None
-) -> dict[str, Any]:
-    """One row of the log: every rate is over the time between the two snapshots."""
-    seconds = max(after.seconds - before.seconds, 1e-9)
-    gained = {name: after.totals[name] - before.totals[name] for name in after.totals}
-
-    def per(amount: str, unit: str) -> float:
-        return gained[amount] / gained[unit] if gained[unit] else 0.0
-
-    row: dict[str, Any] = {
-        "seconds": after.seconds,
-        "window": seconds,
-        "steps": after.totals["steps"],
-        "episodes": after.totals["episodes"],
-        "updates": after.totals["updates"],
-        "score_last": last_score,
-        "score": score,
-        "pps": gained["steps"] / seconds,
-        "tps": gained["updates"] / seconds,
-        "trained_per_second": gained["samples"] / seconds,
-        "bootstrap_per_second": (gained["predictions"] - gained["steps"]) / seconds,
-        **setting,
-        "prediction_queue": per("prediction_queue", "looks"),
-        "training_queue": per("training_queue", "looks"),
-        "prediction_batch": per("predictions", "prediction_batches"),
-        "training_batch": per("samples", "updates"),
-        "lag_mean": per("lag", "experiences"),
-        "lag_max": lag_max(before, after),
-        "policy_loss": per("policy_loss", "updates"),
-        "value_loss": per("value_loss", "updates"),
-        "entropy": per("entropy", "updates"),
-        "gradient_norm": per("gradient_norm", "updates"),
-        # Of each thread's time; where there are no such threads, agents do it themselves.
-        "predictor_busy": gained["predictor_busy"] / seconds / max(setting["predictors"] or setting["agents"], 1),
-        "trainer_busy": gained["trainer_busy"] / seconds / max(setting["trainers"] or setting["agents"], 1),
-        "held": per("looks_held", "looks"),
-        "stale_steps": after.totals["stale_steps"],
-        "lost_steps": after.totals["lost_steps"],
-        "unaccounted_steps": after.totals["unaccounted_steps"],
-        "bad_updates": after.totals["bad_updates"],
-        "bad_messages": after.totals["bad_messages"],
-    }
-    row["limit"] = limiting_stage(row)
-    return row
-
-
-def limiting_stage(row: dict[str, Any]) -> str:
-    """Which stage the others wait for.
-
-    Trainers, when a full training queue holds the agents back or they hardly ever wait for work; predictors, when they
-    hardly ever wait; otherwise the agents, since both threads wait for what they play, or since there are only agents.
-    """
-    if not row["predictors"] and not row["trainers"]:
-        return "agents"
-    if row["held"] > 0.25 or row["trainer_busy"] > 0.9:
-        return "trainers"
-    if row["predictor_busy"] > 0.9:
-        return "predictors"
-    return "agents"

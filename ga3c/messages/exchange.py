@@ -13,20 +13,22 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import zmq
 
 from ga3c.games.spec import EnvSpec
-from ga3c.memory.experience import Experience
+from ga3c.memory.experience import Schema
+from ga3c.memory.intake import Intake
 from ga3c.memory.ledger import LedgerError
-from ga3c.memory.queue import Queue
 from ga3c.memory.stats import Stats
+from ga3c.memory.turn import Reply
 from ga3c.messages import wire
 from ga3c.messages.links import REMOTE, identity
 from ga3c.messages.member import Member
-from ga3c.messages.wire import Header, Kind, LayoutError, Parts, Request, WireError
+from ga3c.messages.wire import Header, Kind, LayoutError, WireError
 from ga3c.system.sparing_log import SparingLog
 
 if TYPE_CHECKING:
@@ -42,6 +44,17 @@ MAX_REMOTE = 4096  # agents of other machines
 PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
 
 
+Answer = tuple[int, Reply]  # and the agent that it is for
+
+
+class Outgoing(NamedTuple):
+    """A message to an agent; a reply has the version that it was predicted with."""
+
+    agent: int
+    head: bytes
+    version: int | None = None
+
+
 class Exchange:
     """The server's end. Only messages of this run, from agents that were admitted, get through."""
 
@@ -49,31 +62,26 @@ class Exchange:
         self,
         run_id: int,
         spec: EnvSpec,
-        requests: Queue[Request],
-        experiences: Queue[Experience],
+        schema: Schema,
+        intake: Intake,
         stats: Stats,
         *,
         largest_message: int,
         halves: int,
-        corrected: bool = False,
         gate: Gate | None = None,
         welcome: dict[str, Any] | None = None,
     ) -> None:
-        """``corrected`` experiences have what V-trace needs.
-
-        With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need.
-        """
+        """With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need."""
         self._run_id = run_id
         self._spec = spec
-        self._requests = requests
-        self._experiences = experiences
+        self._schema = schema
+        self._intake = intake
         self._stats = stats
-        self._corrected = corrected
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
         self._members: dict[int, Member] = {}  # each agent that is admitted
         self._former: dict[int, bytes] = {}  # connections of agents that left: their messages are late, not bad
-        self._outgoing: deque[tuple[int, Parts]] = deque()
+        self._outgoing: deque[Outgoing] = deque()
         self._bad = SparingLog(log, "%d bad message(s) dropped, the last one: %s")
         self._closed = threading.Event()
         self._wake_out, self._wake_in = socket.socketpair()
@@ -110,11 +118,6 @@ class Exchange:
             self._members[agent] = Member(identity(self._run_id, agent))
             self._stats.ledger.open(agent, envs)
 
-    def admit_guest(self, agent: int) -> None:
-        """One that only asks for predictions; what it plays is nothing of ours."""
-        with self._membership:
-            self._members[agent] = Member(identity(self._run_id, agent), guest=True)
-
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
@@ -137,19 +140,30 @@ class Exchange:
         """Whoever wants to join from now on is told to STOP."""
         self._welcome = None
 
-    def send(self, messages: list[tuple[int, Parts]]) -> None:
-        self._outgoing.extend(messages)
-        # Where the pipe is full, wake-ups enough are under way; where it is closed, nobody needs one.
-        with contextlib.suppress(OSError):
-            self._wake_out.send(b"!")
+    def reply(self, answers: list[Answer]) -> None:
+        """Send what was predicted."""
+        self._send(
+            Outgoing(
+                agent,
+                wire.encode_reply(Header(Kind.REPLY, self._run_id, agent, reply.half, reply.version), reply.outputs)[0],
+                reply.version,
+            )
+            for agent, reply in answers
+        )
 
     def stop_agent(self, agent: int) -> None:
-        self.send([(agent, wire.encode_stop(Header(Kind.STOP, self._run_id, agent)))])
+        self._send([Outgoing(agent, Header(Kind.STOP, self._run_id, agent).pack())])
 
     def close(self) -> None:
         """End ``run``, which then closes the sockets."""
         self._closed.set()
-        self.send([])
+        self._send([])
+
+    def _send(self, messages: Iterable[Outgoing]) -> None:
+        self._outgoing.extend(messages)
+        # Where the pipe is full, wake-ups enough are under way; where it is closed, nobody needs one.
+        with contextlib.suppress(OSError):
+            self._wake_out.send(b"!")
 
     # The thread itself.
 
@@ -188,12 +202,13 @@ class Exchange:
 
     def _send_outgoing(self) -> None:
         while self._outgoing:
-            agent, (head, _) = self._outgoing.popleft()
+            agent, head, version = self._outgoing.popleft()
             with self._membership:
                 member = self._members.get(agent)
                 if member is not None:
-                    member.replies += 1
-                    member.version = max(member.version, wire.read_header(head).version)
+                    if version is not None:
+                        member.replies += 1
+                        member.version = max(member.version, version)
                     self._post(member.route, head)
                 elif agent in self._former:  # which may not have heard yet that it has to STOP
                     self._post(self._former[agent], head)
@@ -222,29 +237,20 @@ class Exchange:
         return True
 
     def _receive(self, router: zmq.Socket[bytes]) -> None:
-        """Sort what has arrived into the queues, each queue in one go."""
-        requests: list[Request] = []
-        experiences: list[Experience] = []
+        """Sort what has arrived, which then goes on in one go."""
         for _ in range(DRAIN):
             try:
                 parts = router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
             try:
-                self._sort(parts, router is not self._router, requests, experiences)
+                self._sort(parts, remote=router is not self._router)
             except (WireError, LedgerError) as error:
                 self._stats.add(bad_messages=1)
                 self._bad.add(error)
-        # Experiences first: a predictor that these requests wake up then sees how full the training queue is.
-        if experiences:
-            self._experiences.put(experiences)
-        if requests:
-            self._stats.add(steps=sum(request.played for request in requests))
-            self._requests.put(requests)
+        self._intake.pass_on()
 
-    def _sort(
-        self, parts: list[zmq.Frame], remote: bool, requests: list[Request], experiences: list[Experience]
-    ) -> None:
+    def _sort(self, parts: list[zmq.Frame], *, remote: bool) -> None:
         if len(parts) != 3:
             raise WireError(f"a message of {len(parts)} parts")
         sender, head, body = parts[0].bytes, parts[1].bytes, parts[2].buffer
@@ -267,13 +273,13 @@ class Exchange:
             if header.run != self._run_id or route != sender:
                 raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
             if known is not None:
-                self._take(known, header, head, body, requests, experiences)
+                self._take(known, header, head, body)
 
     def _join(self, sender: bytes, join: wire.Join, address: str) -> None:
         """Give a number to an agent of another machine, instead of the one that it may have had."""
         welcome = self._welcome
         if welcome is None:
-            self._post(sender, wire.encode_stop(Header(Kind.STOP, self._run_id, 0))[0])
+            self._post(sender, Header(Kind.STOP, self._run_id, 0).pack())
             return
         envs = welcome["envs_per_agent"]
         with self._membership:
@@ -289,46 +295,35 @@ class Exchange:
         log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
         self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
 
-    def _take(
-        self,
-        member: Member,
-        header: Header,
-        head: bytes,
-        body: memoryview,
-        requests: list[Request],
-        experiences: list[Experience],
-    ) -> None:
-        """Decode a message of an agent of this run and count its steps."""
+    def _take(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
+        """Decode a message of an agent of this run, and book it."""
         if header.half >= self._halves:
             raise WireError(f"agent {header.agent} has no half {header.half}")
-        if member.guest and header.kind != Kind.REQUEST:
-            raise WireError(f"a guest does not send {header.kind.name}")
-        if header.kind == Kind.REQUEST:
-            if member.waiting >= self._halves:
-                raise WireError(f"agent {header.agent} asks again before it was answered")
-            request = wire.decode_request(header, head, body, self._spec)
-            if member.guest:
-                request = request._replace(real=bytes(len(request.real)))
-            else:
-                self._stats.ledger.play(header.agent, request.first_env, request.real)
-            member.requests += 1
-            member.played += request.played
-            requests.append(request)
-        elif header.kind == Kind.EXPERIENCE:
-            experience = wire.decode_experience(header, head, body, self._spec, corrected=self._corrected)
-            if experience.version > member.version:
-                raise WireError(f"agent {header.agent} was never told of version {experience.version}")
-            self._stats.ledger.deliver(experience)
-            experiences.append(experience)
-        elif header.kind == Kind.SCORES:
-            games = wire.decode_scores(head)
-            # A reply is played once, and a step ends each game once: no more scores come, however many are sent.
-            if body or member.scores >= member.replies:
-                raise WireError(f"scores of agent {header.agent} that no step can have ended with")
-            member.scores += 1
-            self._stats.add_games(games)
-        elif header.kind == Kind.FAILURE:
-            member.last_words = wire.decode_failure(head)
-        else:
-            raise WireError(f"an agent does not send {header.kind.name}")
+        match header.kind:
+            case Kind.REQUEST:
+                self._take_request(member, header, head, body)
+            case Kind.EXPERIENCE:
+                experience = wire.decode_experience(header, head, body, self._spec, self._schema)
+                if experience.version > member.version:
+                    raise WireError(f"agent {header.agent} was never told of version {experience.version}")
+                self._intake.experience(experience)
+            case Kind.SCORES:
+                games = wire.decode_scores(head)
+                # A reply is played once, and a step ends each game once: no more scores come, however many are sent.
+                if body or member.scores >= member.replies:
+                    raise WireError(f"scores of agent {header.agent} that no step can have ended with")
+                member.scores += 1
+                self._intake.scores(games)
+            case Kind.FAILURE:
+                member.last_words = wire.decode_failure(head)
+            case _:
+                raise WireError(f"an agent does not send {header.kind.name}")
         member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
+
+    def _take_request(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
+        if member.waiting >= self._halves:
+            raise WireError(f"agent {header.agent} asks again before it was answered")
+        request = wire.decode_request(header, head, body, self._spec)
+        self._intake.request(request)
+        member.requests += 1
+        member.played += request.played

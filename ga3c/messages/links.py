@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from ga3c.memory.experience import Schema
+from ga3c.memory.turn import Turn
+from ga3c.messages import wire
 from ga3c.messages.gate import set_up_connection
-from ga3c.messages.wire import Parts
+from ga3c.messages.wire import Header, Kind, Parts
 from ga3c.settings.address import parse_address
 
 if TYPE_CHECKING:
@@ -34,10 +37,19 @@ class Link:
         self._dealer.setsockopt(zmq.IDENTITY, name)
         self._dealer.setsockopt(zmq.LINGER, 0)
 
-    def send(self, messages: list[Parts]) -> None:
+    def send(self, *messages: Parts) -> None:
         for head, body in messages:
             self._dealer.send(head, zmq.SNDMORE)
             self._dealer.send(body)
+
+    def say(self, run: int, turn: Turn, schema: Schema) -> None:
+        """Send what comes of a turn: the request last, since it makes the server act."""
+        agent, half = turn.request.agent, turn.request.half
+        for experience in turn.experiences:
+            self.send(wire.encode_experience(run, half, experience, schema))
+        if turn.finished:
+            self.send(wire.encode_scores(Header(Kind.SCORES, run, agent, half), turn.finished))
+        self.send(wire.encode_request(run, turn.request))
 
     def close(self, linger: float = 0.0) -> None:
         """Leave; what was sent gets so many seconds to arrive."""

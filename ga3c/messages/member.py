@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass
 class Member:
     """What is counted of one agent: the steps that it played, and its messages."""
 
-    route: bytes  # the name of its connection
-    guest: bool = False  # asks for predictions, and that is all
+    route: bytes = b""  # the name of its connection
     token: bytes = b""  # of an agent of another machine
     gone: str = ""  # what became of an agent of another machine, if it is there no more
     played: int = 0

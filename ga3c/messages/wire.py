@@ -2,14 +2,13 @@
 
 A message has two parts: a head (a fixed header, then the small fields of its kind) and a body (observations or frames;
 empty for most kinds). All numbers are little-endian; one that is not finite makes a message bad. The frames of n steps
-are stack − 1 + n. Where V-trace corrects what was learnt (CORRECTION), an experience has one frame more, with which its
-last step was reached, and after its returns the rewards (n) f4 and the chances of its actions (n) f4.
+are stack − 1 + n, and one more where the rule's schema asks for the observation that the last step reached.
 
 | kind | from | head after the header | body |
 |---|---|---|---|
 | REQUEST | agent | observations, first environment; real (n) u1 | observations (n, stack, *frame) |
-| REPLY | server | observations, actions; policies (n, actions) f4, values (n) f4 | – |
-| EXPERIENCE | agent | env, first step, steps, frames, terminated; actions (n) i4, returns (n) f4 | frames, each once |
+| REPLY | server | observations, width; outputs (n, width) f4 | – |
+| EXPERIENCE | agent | env, first step, steps, frames, terminated; each field of the schema | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
 | FAILURE | agent | bytes; why it ends, in UTF-8 | – |
@@ -28,17 +27,17 @@ from __future__ import annotations
 import json
 import math
 import struct
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ga3c.games.spec import EnvSpec, Finished
-from ga3c.memory.experience import Experience
+from ga3c.memory.experience import Experience, Schema, finite
+from ga3c.memory.turn import Reply, Request
 
 MAGIC = b"GA3C"
-LAYOUT = 3  # raised when a layout changes, so that an agent of another version is refused
+LAYOUT = 4  # raised when a layout changes, so that an agent of another version is refused
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
@@ -48,7 +47,6 @@ SCORE = struct.Struct("<dq")
 FAILURE = struct.Struct("<I")
 MAX_ENVS = 4096  # of one agent
 MAX_STEPS = 4096  # steps of one experience
-CORRECTED = ("returns", "rewards", "chances")  # of each step; the last two only where V-trace corrects
 TOKEN_BYTES = 16
 MAX_VERSION = 64  # letters of a version
 MAX_TEXT = 1000  # bytes of the reason of a failure
@@ -94,27 +92,6 @@ class Header(NamedTuple):
         return HEADER.pack(MAGIC, LAYOUT, self.kind, self.half, self.run, self.agent, self.version)
 
 
-class Request(NamedTuple):
-    """Observations that wait for a prediction, and whether a step was played to reach each."""
-
-    agent: int
-    half: int
-    first_env: int
-    real: bytes  # of each observation: 1 after a step, 0 after a reset
-    observations: np.ndarray
-
-    @property
-    def played(self) -> int:
-        return self.real.count(1)
-
-
-class Reply(NamedTuple):
-    half: int
-    version: int
-    policies: np.ndarray
-    values: np.ndarray
-
-
 def read_header(head: Buffer) -> Header:
     if len(head) < HEADER.size:
         raise WireError(f"a head of {len(head)} bytes is too short")
@@ -142,16 +119,14 @@ def _expect(name: str, length: int, wanted: int) -> None:
 
 
 def _finite(name: str, numbers: np.ndarray) -> None:
-    if numbers.dtype.kind != "f":
-        return
-    # The sum of squares is finite unless a number is not, or is so large that a closer look, twice as long, is needed.
-    if not math.isfinite(np.vdot(numbers, numbers)) and not np.isfinite(numbers).all():
+    if not finite(numbers):
         raise WireError(f"{name} that are not finite")
 
 
-def encode_request(header: bytes, first_env: int, real: bytes, observations: np.ndarray) -> Parts:
-    """The header comes packed, since it is the same for all requests of a player."""
-    return header + REQUEST.pack(len(observations), first_env) + real, np.ascontiguousarray(observations).data.cast("B")
+def encode_request(run: int, request: Request) -> Parts:
+    head = HEADER.pack(MAGIC, LAYOUT, Kind.REQUEST, request.half, run, request.agent, 0)
+    head += REQUEST.pack(len(request.real), request.first_env) + request.real
+    return head, np.ascontiguousarray(request.observations).data.cast("B")
 
 
 def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) -> Request:
@@ -169,68 +144,57 @@ def decode_request(header: Header, head: Buffer, body: Buffer, spec: EnvSpec) ->
     return Request(header.agent, header.half, first_env, real, observations)
 
 
-def encode_reply(header: Header, policies: np.ndarray, values: np.ndarray) -> Parts:
-    head = header.pack() + REPLY.pack(*policies.shape)
-    return head + policies.astype("<f4", copy=False).tobytes() + values.astype("<f4", copy=False).tobytes(), b""
+def encode_reply(header: Header, outputs: np.ndarray) -> Parts:
+    head = header.pack() + REPLY.pack(*outputs.shape)
+    return head + outputs.astype("<f4", copy=False).tobytes(), b""
 
 
 def decode_reply(header: Header, head: Buffer) -> Reply:
-    count, actions = _fields(head, REPLY)
-    if not 1 <= count <= MAX_ENVS or not actions:
-        raise WireError(f"a reply of {count} policies over {actions} actions")
+    count, width = _fields(head, REPLY)
+    if not 1 <= count <= MAX_ENVS or not width:
+        raise WireError(f"a reply of {count} predictions of {width} numbers")
     start = HEADER.size + REPLY.size
-    _expect("a reply", len(head), start + 4 * count * (actions + 1))
-    numbers = np.frombuffer(head, "<f4", count * (actions + 1), start)
-    _finite("predictions", numbers)
-    policies, values = numbers[: count * actions].reshape(count, actions), numbers[count * actions :]
-    return Reply(header.half, header.version, policies, values)
+    _expect("a reply", len(head), start + 4 * count * width)
+    outputs = np.frombuffer(head, "<f4", count * width, start).reshape(count, width)
+    _finite("predictions", outputs)
+    return Reply(header.half, header.version, outputs)
 
 
-def encode_experience(run: int, half: int, experience: Experience) -> Parts:
-    numbers = [experience.returns]
-    if experience.rewards is not None and experience.chances is not None:
-        numbers += [experience.rewards, experience.chances]
-    for name, some in zip(CORRECTED, numbers, strict=False):
-        _finite(name, some)  # the sender can still say where they come from
+def encode_experience(run: int, half: int, experience: Experience, schema: Schema) -> Parts:
     header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
-    head = header.pack() + EXPERIENCE.pack(
-        experience.env, experience.first_step, experience.steps, len(experience.frames), experience.terminated
-    )
-    head += experience.actions.astype("<i4", copy=False).tobytes()
-    head += b"".join(some.astype("<f4", copy=False).tobytes() for some in numbers)
-    return head, experience.frames.data.cast("B")
+    numbers = (experience.env, experience.first_step, experience.steps, len(experience.frames), experience.terminated)
+    fields = [experience.fields[field.name].astype(field.dtype, copy=False).tobytes() for field in schema.fields]
+    return b"".join([header.pack(), EXPERIENCE.pack(*numbers), *fields]), experience.frames.data.cast("B")
 
 
-def decode_experience(
-    header: Header, head: Buffer, body: Buffer, spec: EnvSpec, *, corrected: bool = False
-) -> Experience:
-    """``corrected``: with what V-trace needs."""
+def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec, schema: Schema) -> Experience:
     env, first_step, steps, count, terminated = _fields(head, EXPERIENCE)
-    start = HEADER.size + EXPERIENCE.size
     if not 1 <= steps <= MAX_STEPS:
         raise WireError(f"an experience of {steps} steps")
-    arrays = 4 if corrected else 2
-    _expect("an experience", len(head), start + 4 * arrays * steps)
-    actions = np.frombuffer(head, "<i4", steps, start)
-    returns, *correction = np.frombuffer(head, "<f4", (arrays - 1) * steps, start + 4 * steps).reshape(-1, steps)
-    if actions.min() < 0 or actions.max() >= spec.actions:
-        raise WireError(f"an action outside 0…{spec.actions - 1}")
-    for name, numbers in zip(CORRECTED, (returns, *correction), strict=False):
-        _finite(name, numbers)
-    if terminated > corrected:
+    if terminated > 1:
         raise WireError(f"an end of an episode of kind {terminated}")
-    if count != spec.stack - 1 + steps + corrected:
+    if count != spec.stack - 1 + steps + schema.reached:
         raise WireError(f"{count} frames of {steps} steps")
     _expect("frames", len(body), count * spec.frame_bytes)
+    fields = _decode_fields(head, schema, steps)
     frames = np.frombuffer(body, spec.dtype).reshape(count, *spec.frame)
     _finite("frames", frames)
-    experience = Experience(header.agent, env, first_step, header.version, frames, actions, returns)
-    if not corrected:
-        return experience
-    rewards, chances = correction
-    if not (chances.min() > 0 and chances.max() < 1.001):  # a softmax may be above 1 by rounding
-        raise WireError("chances that are none")
-    return replace(experience, rewards=rewards, chances=chances, terminated=bool(terminated))
+    return Experience(header.agent, env, first_step, header.version, frames, fields, bool(terminated))
+
+
+def _decode_fields(head: Buffer, schema: Schema, steps: int) -> dict[str, np.ndarray]:
+    start = HEADER.size + EXPERIENCE.size
+    sizes = [steps * math.prod(field.shape) for field in schema.fields]
+    places = [np.dtype(field.dtype).itemsize * size for field, size in zip(schema.fields, sizes, strict=True)]
+    _expect("an experience", len(head), start + sum(places))
+    fields = {}
+    for field, size, place in zip(schema.fields, sizes, places, strict=True):
+        numbers = np.frombuffer(head, field.dtype, size, start).reshape(steps, *field.shape)
+        if misfit := field.misfit(numbers):
+            raise WireError(misfit)
+        fields[field.name] = numbers
+        start += place
+    return fields
 
 
 def encode_scores(header: Header, games: tuple[Finished, ...]) -> Parts:
@@ -247,10 +211,6 @@ def decode_scores(head: Buffer) -> tuple[Finished, ...]:
     if not all(math.isfinite(game.score) and game.steps > 0 for game in games):
         raise WireError("a score that is not finite, or of no steps")
     return games
-
-
-def encode_stop(header: Header) -> Parts:
-    return header.pack(), b""
 
 
 def encode_failure(header: Header, reason: str) -> Parts:

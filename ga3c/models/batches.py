@@ -19,21 +19,24 @@ from ga3c.games.spec import EnvSpec
 from ga3c.memory.experience import Experience
 
 
-class Correction(NamedTuple):
-    """What V-trace needs of the experiences that a batch is made of, in their order."""
+class TrainingBatch(NamedTuple):
+    """The steps of several experiences, one after the other."""
 
-    reached: Tensor  # (experiences, stack, *frame): the observations after the last steps
+    observations: Tensor  # (n, stack, *frame), in memory (n, *frame, stack)
+    reached: Tensor | None  # (experiences, stack, *frame): the observations after the last steps, where there are any
+    fields: dict[str, np.ndarray]  # (n, …) each, of the steps
     lengths: np.ndarray  # (experiences,): how many steps each has
     terminated: np.ndarray  # (experiences,) bool
-    rewards: np.ndarray  # (n,)
-    chances: np.ndarray  # (n,): μ(a|s)
 
+    def __len__(self) -> int:
+        return len(self.observations)
 
-class TrainingBatch(NamedTuple):
-    observations: Tensor  # (n, stack, *frame), in memory (n, *frame, stack)
-    actions: Tensor  # (n,) int64
-    returns: Tensor  # (n,) float32
-    correction: Correction | None
+    def on_device(self, numbers: np.ndarray) -> Tensor:
+        """These few numbers, beside the observations. From unpinned memory, CUDA would wait for all threads."""
+        here, device = torch.from_numpy(numbers), self.observations.device
+        if device.type == "cuda":
+            return here.pin_memory().to(device, non_blocking=True)
+        return here.to(device)
 
 
 class Batches:
@@ -72,38 +75,27 @@ class Batches:
         return batch.to(self._device, non_blocking=True)
 
     def training(self, experiences: Sequence[Experience]) -> TrainingBatch:
-        """One batch of the steps of several experiences, all of which have what V-trace needs, or none has."""
+        """One batch of the steps of several experiences, all of which have what they reached, or none has."""
         stack = self._spec.stack
-        rewards = [experience.rewards for experience in experiences if experience.rewards is not None]
-        chances = [experience.chances for experience in experiences if experience.chances is not None]
         count = sum(experience.steps for experience in experiences)
-        buffer, rows = self._room(count + len(chances), *self._spec.frame, stack)
+        reached = len(experiences[0].frames) >= stack + experiences[0].steps
+        buffer, rows = self._room(count + reached * len(experiences), *self._spec.frame, stack)
         start = 0
         for experience in experiences:
             steps = experience.steps
             for place in range(stack):
                 rows[start : start + steps, ..., place] = experience.frames[place : place + steps]
             start += steps
-        for row, experience in zip(rows[count:], experiences, strict=False):
-            for place in range(stack):
-                row[..., place] = experience.frames[experience.steps + place]
+        if reached:
+            for row, experience in zip(rows[count:], experiences, strict=True):
+                for place in range(stack):
+                    row[..., place] = experience.frames[experience.steps + place]
         observations = buffer.to(self._device, non_blocking=True).movedim(-1, 1)
-        correction = None
-        if chances:
-            correction = Correction(
-                observations[count:],
-                np.array([experience.steps for experience in experiences]),
-                np.array([experience.terminated for experience in experiences]),
-                np.concatenate(rewards),
-                np.concatenate(chances),
-            )
-        actions = np.concatenate([experience.actions for experience in experiences]).astype(np.int64)
-        returns = np.concatenate([experience.returns for experience in experiences])
-        return TrainingBatch(observations[:count], self._sent(actions), self._sent(returns), correction)
-
-    def _sent(self, numbers: np.ndarray) -> Tensor:
-        """These few numbers on the device; from memory that is not pinned, CUDA would wait for all other threads."""
-        here = torch.from_numpy(numbers)
-        if self._device.type == "cuda":
-            return here.pin_memory().to(self._device, non_blocking=True)
-        return here.to(self._device)
+        names = experiences[0].fields
+        return TrainingBatch(
+            observations[:count],
+            observations[count:] if reached else None,
+            {name: np.concatenate([experience.fields[name] for experience in experiences]) for name in names},
+            np.array([experience.steps for experience in experiences]),
+            np.array([experience.terminated for experience in experiences]),
+        )

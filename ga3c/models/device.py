@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from ga3c.settings.declare import ConfigError
+
+
+def limit_threads(count: int) -> Callable[[], None]:
+    """Let torch compute with so many threads; returns what gives the process those back that it had.
+
+    By itself it takes one per core, which would multiply with predictors and trainers, and spin.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    return lambda: torch.set_num_threads(before)
 
 
 def pick_device(name: str) -> torch.device:

@@ -1,4 +1,4 @@
-"""The networks and the one model that predictors and trainers share.
+"""The model that predictors and trainers share.
 
 All that a version of ``Model`` consists of is one flat vector, and it is immutable: an update writes the next version
 and swaps the reference. So a prediction or a gradient uses exactly one version, whatever other threads do meanwhile.
@@ -15,15 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ga3c.games.make import network_name
-from ga3c.games.spec import EnvSpec
 from ga3c.models.device import pick_device
-from ga3c.models.network import make_network
+from ga3c.models.network import Network
 from ga3c.models.optimizers import RMSProp
 from ga3c.models.pixels import PixelStatistics
 from ga3c.models.running_mean import RunningMean
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
+from ga3c.settings.groups import LearningSettings
 
 VECTORS = ("weights", "mean_square", "mean_weights")  # of a checkpoint, with a number for each of the model's
 
@@ -37,18 +36,32 @@ class Version(NamedTuple):
 
 class Prediction(NamedTuple):
     version: int
-    policies: np.ndarray
-    values: np.ndarray
+    outputs: np.ndarray  # (n, width)
+
+
+class Loss(NamedTuple):
+    """What is descended, and what a user wants to see of it (means per sample, detached)."""
+
+    total: Tensor
+    figures: dict[str, Tensor]
+
+
+class Gradient(NamedTuple):
+    version: int  # that it was taken for
+    vector: Tensor
+    loss: Loss
 
 
 class TrainableModel(ABC):
     """What predictors and trainers work with, wherever its weights are."""
 
-    def __init__(self, config: Config, spec: EnvSpec, device: torch.device) -> None:
-        self.network = make_network(network_name(config, spec), spec, config.hidden, config.normalize)
+    def __init__(
+        self, config: LearningSettings, network: Network, device: torch.device, pixels: PixelStatistics
+    ) -> None:
+        self.network = network
         self.device = device
-        self._rmsprop = RMSProp(config, self.network.weights, device)
-        self._pixels: PixelStatistics
+        self._rmsprop = RMSProp(config, network.weights, device)
+        self._pixels = pixels
 
     @property
     @abstractmethod
@@ -63,15 +76,15 @@ class TrainableModel(ABC):
     @torch.inference_mode()
     def predict(self, observations: Tensor) -> Prediction:
         number, weights = self.version
-        policies, values = self.network.forward(weights, observations)
-        return Prediction(number, policies.cpu().numpy(), values.cpu().numpy())
+        return Prediction(number, self.network.outputs(weights, observations).cpu().numpy())
 
-    def gradient(self, loss: Callable[[Tensor], Tensor]) -> tuple[int, Tensor]:
-        """The gradient of ``loss(weights)`` at this version, and the number of the version that it is taken for."""
+    def gradient(self, loss: Callable[[Tensor], Loss]) -> Gradient:
+        """The gradient of ``loss(weights)`` at this version."""
         number, weights = self.version
         leaf = weights.detach().requires_grad_()  # shares the numbers, but its graph belongs to this call alone
-        (gradient,) = torch.autograd.grad(loss(leaf), leaf)
-        return number, gradient
+        result = loss(leaf)
+        (gradient,) = torch.autograd.grad(result.total, leaf)
+        return Gradient(number, gradient, result)
 
     @property
     def measures_pixels(self) -> bool:
@@ -100,15 +113,14 @@ class TrainableModel(ABC):
 class Model(TrainableModel):
     """The model that the threads of one process share: each update makes the next version, which never changes."""
 
-    def __init__(self, config: Config, spec: EnvSpec) -> None:
-        super().__init__(config, spec, pick_device(config.device))
+    def __init__(self, config: Config, network: Network) -> None:
+        device = pick_device(config.device)
+        sums = torch.zeros(2 * network.pixels, device=device)
+        super().__init__(config, network, device, PixelStatistics(torch.zeros(1, dtype=torch.int64), sums))
         self._update = threading.Lock()
-        self._version = Version(0, self.network.initial(config.seed, config.init).to(self.device))
+        self._version = Version(0, network.initial(config.seed, config.init).to(device))
         self._mean = RunningMean(self._version.weights.clone(), config.mean_updates)
         self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
-        self._pixels = PixelStatistics(
-            torch.zeros(1, dtype=torch.int64), torch.zeros(2 * self.network.pixels, device=self.device)
-        )
 
     @property
     def version(self) -> Version:

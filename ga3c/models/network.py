@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,31 +43,43 @@ class Linear:
         return (self.outputs, self.inputs)
 
 
-class Network:
-    """Hidden layers, each with a rectifier, and two heads: softmax policy and linear value.
+class Head(NamedTuple):
+    """A linear layer on top of the hidden ones."""
 
-    It holds no weights: ``forward`` takes the flat vector. With ``normalize``, mean and scale of each pixel stand at
+    units: int
+    gain: float  # of its first weights, where these are orthogonal
+
+
+class Network(ABC):
+    """Hidden layers, each with a rectifier, and linear heads, which a rule makes something of.
+
+    It holds no weights: all methods take the flat vector. With ``normalize``, mean and scale of each pixel stand at
     the end of it; they are constants of a version, so their gradient is 0.
     """
 
-    def __init__(self, spec: EnvSpec, convolutions: list[Conv], hidden: list[int], normalize: bool) -> None:
+    def __init__(self, name: str, spec: EnvSpec, hidden: int, heads: Sequence[Head], *, normalize: bool) -> None:
+        """The network of this name (``auto`` has been decided before); only images are normalized."""
         self.spec = spec
-        self.normalize = normalize
-        self.convolutions = convolutions
+        self.normalize = normalize and spec.is_image
+        self.convolutions = _convolutions(name, spec)
         side, features = spec.frame[0], math.prod(spec.observation)
-        for conv in convolutions:
+        for conv in self.convolutions:
             side = (side - conv.kernel) // conv.stride + 1
             features = side * side * conv.outputs
         self.linears = []
-        for units in hidden:
+        for units in [hidden] if self.convolutions else [hidden, hidden]:
             self.linears.append(Linear(features, units))
             features = units
-        self.policy = Linear(features, spec.actions)
-        self.value = Linear(features, 1)
-        self.layers: list[Conv | Linear] = [*convolutions, *self.linears, self.policy, self.value]
+        self._heads = [Linear(features, head.units) for head in heads]
+        self.layers: list[Conv | Linear] = [*self.convolutions, *self.linears, *self._heads]
+        self._gains = [math.sqrt(2)] * (len(self.layers) - len(heads)) + [head.gain for head in heads]
         self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
         self.weights = sum(self._sizes)
-        self.pixels = math.prod(spec.frame) if normalize else 0
+        self.pixels = math.prod(spec.frame) if self.normalize else 0
+
+    @abstractmethod
+    def outputs(self, flat: Tensor, observations: Tensor) -> Tensor:
+        """What predictions give: (n, width), by which agents act."""
 
     @property
     def size(self) -> int:
@@ -93,8 +108,8 @@ class Network:
             pixels.copy_(raw).sub_(mean).mul_(scale).clamp_(-PIXEL_LIMIT, PIXEL_LIMIT)
         return x
 
-    def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Policies (n, actions) and values (n) of observations (n, stack, *frame).
+    def heads(self, flat: Tensor, observations: Tensor) -> list[Tensor]:
+        """What each head gives, (n, units), of observations (n, stack, *frame).
 
         Images may lie in memory with the stack first or last, as ``Batches`` makes them.
         """
@@ -114,21 +129,19 @@ class Network:
         x = x.flatten(1)
         for _ in self.linears:
             x = functional.relu(functional.linear(x, *next(parameters)))
-        policies = functional.softmax(functional.linear(x, *next(parameters)), dim=1)
-        return policies, functional.linear(x, *next(parameters)).squeeze(1)
+        return [functional.linear(x, *next(parameters)) for _ in self._heads]
 
     def initial(self, seed: int, scheme: str) -> Tensor:
         """First weights: ``paper`` draws from ±1/√inputs as the published code does, ``orthogonal`` as is usual."""
         generator = torch.Generator().manual_seed(seed)
         flat = torch.zeros(self.size)
-        for layer, (weight, bias) in zip(self.layers, self.unflatten(flat), strict=True):
+        for layer, gain, (weight, bias) in zip(self.layers, self._gains, self.unflatten(flat), strict=True):
             inputs = math.prod(layer.shape[1:])
             if scheme == "paper":
                 bound = 1 / math.sqrt(inputs)
                 weight.uniform_(-bound, bound, generator=generator)
                 bias.uniform_(-bound, bound, generator=generator)
             else:
-                gain = {id(self.policy): 0.01, id(self.value): 1.0}.get(id(layer), math.sqrt(2))
                 matrix = torch.empty(layer.outputs, inputs)
                 torch.nn.init.orthogonal_(matrix, gain, generator=generator)
                 weight.copy_(matrix.view(layer.shape))
@@ -136,12 +149,10 @@ class Network:
         return flat
 
 
-def make_network(name: str, spec: EnvSpec, hidden: int, normalize: bool = False) -> Network:
-    """The network of this name (``auto`` has been decided before); only images are normalized."""
-    convolutions: list[Conv] = []
+def _convolutions(name: str, spec: EnvSpec) -> list[Conv]:
+    if name == "mlp":
+        return []
     if name == "small":
-        convolutions = [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)]
-    elif name != "mlp":
-        stride = int(name.removeprefix("large-"))
-        convolutions = [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]
-    return Network(spec, convolutions, [hidden] if convolutions else [hidden, hidden], normalize and spec.is_image)
+        return [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)]
+    stride = int(name.removeprefix("large-"))
+    return [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ga3c.settings.config import Config
+from ga3c.settings.groups import LearningSettings
 
 UPDATE_PIECE = 2**17  # weights
 
@@ -13,7 +13,7 @@ UPDATE_PIECE = 2**17  # weights
 class RMSProp:
     """RMSProp with ε inside the root (equation 3): g ← αg + (1−α)Δ², θ ← θ − ηΔ/√(g+ε)."""
 
-    def __init__(self, config: Config, size: int, device: torch.device) -> None:
+    def __init__(self, config: LearningSettings, size: int, device: torch.device) -> None:
         self._decay = config.rmsprop_decay
         self._epsilon = config.rmsprop_epsilon
         self._root = torch.empty(min(UPDATE_PIECE, size) if device.type == "cpu" else size, device=device)

@@ -20,10 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ga3c.games.make import network_name
-from ga3c.games.spec import EnvSpec
-from ga3c.models.model import VECTORS, TrainableModel, Version
-from ga3c.models.network import make_network
+from ga3c.models.model import VECTORS, Gradient, Loss, TrainableModel, Version
+from ga3c.models.network import Network
 from ga3c.models.pixels import PixelStatistics
 from ga3c.models.running_mean import RunningMean
 from ga3c.settings.config import Config
@@ -48,8 +46,7 @@ class SharedNumbers:
     steps: Tensor  # (1,) int64: of all agents, as far as the server, who alone writes it, has heard
 
     @classmethod
-    def make(cls, config: Config, spec: EnvSpec) -> SharedNumbers:
-        network = make_network(network_name(config, spec), spec, config.hidden, config.normalize)
+    def make(cls, config: Config, network: Network) -> SharedNumbers:
         weights = network.initial(config.seed, config.init)
         numbers = cls(
             weights=weights,
@@ -100,12 +97,12 @@ class ProcessLock:
 class SharedModel(TrainableModel):
     """One process's end: it predicts and computes gradients with a copy, and applies them to what all share."""
 
-    def __init__(self, config: Config, spec: EnvSpec, numbers: SharedNumbers, lock: ProcessLock) -> None:
-        super().__init__(config, spec, torch.device("cpu"))
+    def __init__(self, config: Config, network: Network, numbers: SharedNumbers, lock: ProcessLock) -> None:
+        pixels = PixelStatistics(numbers.pixel_count, numbers.pixel_sums)
+        super().__init__(config, network, torch.device("cpu"), pixels)
         self._numbers = numbers
         self._lock = lock
         self._mean = RunningMean(numbers.mean_weights, config.mean_updates)
-        self._pixels = PixelStatistics(numbers.pixel_count, numbers.pixel_sums)
         self._version = Version(0, torch.empty_like(numbers.weights))
         self.catch_up()
 
@@ -125,10 +122,9 @@ class SharedModel(TrainableModel):
         self._version.weights.copy_(self._numbers.weights)
         self._version = Version(number, self._version.weights)
 
-    def gradient(self, loss: Callable[[Tensor], Tensor]) -> tuple[int, Tensor]:
-        """The gradient at the copy, and the number of the version that it is about to be applied to."""
-        _, gradient = super().gradient(loss)
-        return self.updates, gradient
+    def gradient(self, loss: Callable[[Tensor], Loss]) -> Gradient:
+        """The gradient at the copy, with the number of the version that it is about to be applied to."""
+        return super().gradient(loss)._replace(version=self.updates)
 
     @torch.no_grad()
     def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:

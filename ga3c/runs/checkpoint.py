@@ -17,8 +17,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from ga3c.system.files import write_atomically
 from ga3c.settings.declare import ConfigError
+from ga3c.system.files import write_atomically
 
 log = logging.getLogger(__name__)
 

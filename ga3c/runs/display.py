@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import IO, Any, Protocol, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
+from ga3c.memory.figures import DROPPED, FIGURES, Figure
 from ga3c.settings.config import Config
 
 MISSING = "–"
@@ -27,16 +29,9 @@ NAME_STYLE, VALUE_STYLE, LABEL_STYLE, LIMIT_STYLE = "bright_black", "bold", "cya
 PANEL_WIDTH, FRAME, GAP = 80, 4, 2
 LABEL_WIDTH, FIGURE_WIDTH, STAGE_WIDTH = 10, 20, 7  # a figure holds "steps 1,000,000,000"
 
-# The figures of the panel: label, name and key in the row.
-FIGURES = {
-    "Time": {"elapsed": "seconds", "left": "seconds_left"},
-    "Progress": {"steps": "steps", "games": "episodes", "updates": "updates"},
-    "Score": {"rolling": "score", "last": "score_last"},
-    "Speed": {"PPS": "pps", "TPS": "tps", "trained/s": "trained_per_second"},
-    "Policy lag": {"mean": "lag_mean", "max": "lag_max"},
-    "Loss": {"entropy": "entropy", "value loss": "value_loss", "gradient": "gradient_norm"},
-    "Dropped": {key.replace("_", " "): key for key in ("stale_steps", "lost_steps", "bad_updates", "bad_messages")},
-}
+LEFT = Figure("seconds_left", lambda window: None, "until the nearest maximum", ("Time", "left"), style="clock")
+STYLES = {figure.name: figure.style for figure in FIGURES}
+NOT_THERE = object()
 STAGES = {
     "agents": ("NA", "agents"),
     "predictors": ("NP", "predictors", "prediction_queue", "prediction_batch", "predictor_busy"),
@@ -50,7 +45,7 @@ class Display(Protocol):
     """What a run shows while it trains; a terminal that went away is no error."""
 
     def update(self, row: dict[str, Any]) -> None:
-        """Show a row of ``ga3c.memory.stats.window_row``."""
+        """Show a row of ``ga3c.memory.figures.window_row``."""
 
     def log_handler(self, formatter: logging.Formatter) -> logging.Handler:
         """A handler whose lines do not disturb the display."""
@@ -59,13 +54,13 @@ class Display(Protocol):
         """Leave the terminal as it was found, with the last figures on it; may be called twice."""
 
 
-def make_display(config: Config, where: str, stream: TextIO) -> Display:
+def make_display(config: Config, where: str, stream: TextIO, figures: Sequence[Figure] = FIGURES) -> Display:
     """A panel if ``stream`` is a terminal that a person looks at, else plain lines. ``where``: the run directory."""
     console = Console(file=stream, highlight=False)
     # FORCE_COLOR makes rich call a pipe a terminal, so the stream is asked as well.
     is_terminal = _is_tty(stream) and console.is_terminal and not console.is_dumb_terminal
     if is_terminal and console.encoding.startswith("utf") and not os.environ.get("CI"):
-        return PanelDisplay(config, where, console)
+        return PanelDisplay(config, where, console, figures)
     return PlainDisplay(stream)
 
 
@@ -104,11 +99,11 @@ class PlainDisplay:
 class PanelDisplay:
     """A panel at the bottom of the terminal; what is logged or printed appears above it."""
 
-    def __init__(self, config: Config, where: str, console: Console) -> None:
+    def __init__(self, config: Config, where: str, console: Console, figures: Sequence[Figure] = FIGURES) -> None:
         self.console = console
         # Inside rich an error would leave the cursor hidden, and a broken pipe would end the program.
         console.file = cast(IO[str], _SafeStream(console.file))
-        self._config, self._where = config, where
+        self._config, self._where, self._figures = config, where, figures
         self._panel: Panel | None = None
         self._closed = False
         # A stream that goes to a file is not the panel's, even while the other one is a terminal.
@@ -118,7 +113,7 @@ class PanelDisplay:
     def update(self, row: dict[str, Any]) -> None:
         if self._closed:
             return
-        self._panel = make_panel(row, self._config, self._where, *self.console.size)
+        self._panel = make_panel(row, self._config, self._where, *self.console.size, self._figures)
         self._live.start()  # does nothing from the second time on
         self._live.update(self._panel, refresh=True)
 
@@ -134,10 +129,17 @@ class PanelDisplay:
         self._live.stop()
 
 
-def make_panel(row: dict[str, Any], config: Config, where: str, width: int, height: int) -> Panel:
+def make_panel(
+    row: dict[str, Any],
+    config: Config,
+    where: str,
+    width: int,
+    height: int,
+    figures: Sequence[Figure] = FIGURES,
+) -> Panel:
     """The figures of a row for a terminal of this size; what matters least is left out if they do not fit."""
     width = min(width, PANEL_WIDTH)
-    sections = _sections(row, config, width - FRAME)
+    sections = _sections(row, config, width - FRAME, figures)
     for least in EXTRAS:
         if sum(map(len, sections.values())) + 3 > height:  # two lines of border, and one for the log above
             sections.pop(least, None)
@@ -149,13 +151,19 @@ def make_panel(row: dict[str, Any], config: Config, where: str, width: int, heig
     return Panel(lines, title=title, subtitle=footer, border_style=LABEL_STYLE, width=width)
 
 
-def _sections(row: dict[str, Any], config: Config, width: int) -> dict[str, list[RenderableType]]:
+def _sections(
+    row: dict[str, Any], config: Config, width: int, figures: Sequence[Figure]
+) -> dict[str, list[RenderableType]]:
     """The lines of the panel by what they tell."""
     done, of_what = _progress(row, config)
     if of_what:
         # At the mean speed so far: the speed of one window would make it jump.
         row = row | {"seconds_left": row["seconds"] * (1 - done) / done if done else None}
-    sections = {label: _figure_lines(label, named, row, width) for label, named in FIGURES.items()}
+    shown: dict[str, list[Figure]] = {}
+    for figure in (*figures, LEFT):
+        if figure.panel[0]:
+            shown.setdefault(figure.panel[0], []).append(figure)
+    sections = {label: _figure_lines(label, some, row, width) for label, some in shown.items()}
     limit = Text(row["limit"], LIMIT_STYLE).append(": the others wait for them", NAME_STYLE)
     sections |= {"gap": [""], "Stage": _stage_lines(row, width), "Limit": [_line("Limit", [limit])]}
     if of_what:
@@ -175,13 +183,14 @@ def _progress(row: dict[str, Any], config: Config) -> tuple[float, str]:
     return max(((min(now / end, 1.0), name) for now, end, name in maxima if end), default=(0.0, ""))
 
 
-def _figure_lines(label: str, named: dict[str, str], row: dict[str, Any], width: int) -> list[RenderableType]:
+def _figure_lines(label: str, figures: list[Figure], row: dict[str, Any], width: int) -> list[RenderableType]:
     """Named figures behind a label, as many beside each other as fit."""
     cells = []
     room = min(FIGURE_WIDTH, width - LABEL_WIDTH - GAP)
-    for name, key in named.items():
-        if key in row and (row[key] or label != "Dropped"):  # nothing dropped is nothing to tell
-            value = _text(key, row[key]).rjust(room - 1 - len(name))
+    for figure in figures:
+        name, value = figure.panel[1], row.get(figure.name, NOT_THERE)
+        if value is not NOT_THERE and (value or label != DROPPED):  # nothing dropped is nothing to tell
+            value = _text(figure.name, value, figure.style).rjust(room - 1 - len(name))
             cells.append(Text.assemble((name, NAME_STYLE), " ", (value, VALUE_STYLE)))
     across = max((width - LABEL_WIDTH) // (GAP + FIGURE_WIDTH), 1)
     return [_line("" if at else label, cells[at : at + across]) for at in range(0, len(cells), across)]
@@ -238,18 +247,19 @@ def _agents(row: dict[str, Any]) -> str:
     return f"{local}+{_text('remote_agents', remote)}" if remote else local
 
 
-def _text(key: str, value: Any) -> str:
+def _text(key: str, value: Any, style: str = "") -> str:
     """A value of a row as the line and the panel show it, with as many digits as say something."""
     if not isinstance(value, (int, float)):
         return MISSING if value is None else str(value)
-    if key.startswith("seconds"):
+    style = style or STYLES.get(key, "number")
+    if style == "clock":
         return f"{int(value) // 3600:02}:{int(value) // 60 % 60:02}:{int(value) % 60:02}"
-    if key.endswith("_busy"):
+    if style == "share":
         return f"{value:.0%}"
-    if key in FIGURES["Loss"].values():
+    if style == "digits":
         return f"{value:.3g}"
     if isinstance(value, int) or abs(value) >= 999.5:
         return f"{value:,.0f}"
-    if key.startswith("score"):
+    if style == "score":
         return f"{value:.0f}" if float(value).is_integer() else f"{value:.{1 + (abs(value) < 10)}f}"
     return f"{value:.{int(abs(value) < 99.95)}f}"

@@ -17,19 +17,19 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ga3c.agents.player import sample
-from ga3c.models.batches import Batches
-from ga3c.runs.checkpoint import CheckpointError, load_checkpoint, load_newest
-from ga3c.settings.config import Config
-from ga3c.games.make import make_games
-from ga3c.system.files import write_json
-from ga3c.games.spec import EnvSpec, Games
+from ga3c.algorithms.rule import Acting, make_acting, make_learning
 from ga3c.games.human_scores import human_normalized
+from ga3c.games.make import make_games
+from ga3c.games.spec import EnvSpec, Games
+from ga3c.models.batches import Batches
 from ga3c.models.model import Model
+from ga3c.runs.checkpoint import CheckpointError, load_checkpoint, load_newest
+from ga3c.runs.resolve import resolve
 from ga3c.settings.commands import EvalOptions, PolicyOptions
-from ga3c.settings.declare import read_words
+from ga3c.settings.config import Config
+from ga3c.settings.declare import read_words, settings_that
+from ga3c.system.files import write_json
 
-PLACES = ("run", "resume", "listen", "keys")  # settings that are of a machine, and not of what was learnt
 TABLES = 8  # games played at a time, and the rows of every prediction
 
 
@@ -66,17 +66,19 @@ class Policy:
     """
 
     def __init__(self, saved: Saved, spec: EnvSpec) -> None:
-        self._model = Model(saved.config, spec)
+        config = resolve(saved.config, spec)
+        self.acting = make_acting(config, spec)
+        self._model = Model(config, make_learning(config, spec).network)
         self._model.load(saved.state["updates"], saved.arrays)
         self._batches = Batches(spec, self._model.device)
         self._rows = np.zeros((TABLES, *spec.observation), dtype=spec.dtype)
 
     def predict(self, games: Mapping[int, Game]) -> dict[int, np.ndarray]:
-        """The probabilities (1, actions) of the next action of each game, by the number of the game."""
+        """The outputs (1, width) by which each game's next action is taken, by the number of the game."""
         for number, game in games.items():
             self._rows[number % TABLES] = game.observations[0]
-        policies = self._model.predict(self._batches.prediction([self._rows])).policies
-        return {number: policies[number % TABLES][None] for number in games}
+        outputs = self._model.predict(self._batches.prediction([self._rows])).outputs
+        return {number: outputs[number % TABLES][None] for number in games}
 
 
 @dataclass(frozen=True)
@@ -91,19 +93,21 @@ class GameResult:
 class Game:
     """One game under way: its environment, its dice, its score so far."""
 
-    def __init__(self, games: Games, options: PolicyOptions, number: int) -> None:
+    def __init__(self, games: Games, acting: Acting, options: PolicyOptions, number: int) -> None:
         self.number = number
         self.result: GameResult | None = None  # once it is over
         self._games = games
+        self._acting = acting
         self._options = options
         self._random = np.random.default_rng([options.seed, number])
         self._score = 0.0
         self._steps = 0
         self.observations = games.reset(options.seed + number)
 
-    def act(self, policies: np.ndarray) -> None:
-        """Play one step by the probabilities (1, actions)."""
-        actions = policies.argmax(axis=1) if self._options.greedy else sample(policies, self._random)
+    def act(self, outputs: np.ndarray) -> None:
+        """Play one step by the outputs (1, width)."""
+        acting = self._acting
+        actions = acting.best(outputs) if self._options.greedy else acting.act(outputs, self._random)[0]
         played = self._games.step(actions)
         self.observations = played.observations
         self._steps += 1
@@ -134,9 +138,9 @@ def play_games(
             for table, numbers in waiting.items():
                 if numbers and table not in busy:
                     number = numbers.pop(0)
-                    playing[number] = Game(make_games(config, 1), options, number)
-            for number, policies in policy.predict(playing).items():
-                playing[number].act(policies)
+                    playing[number] = Game(make_games(config, 1), policy.acting, options, number)
+            for number, outputs in policy.predict(playing).items():
+                playing[number].act(outputs)
             ended = [game.result for game in playing.values() if game.result]
             for result in ended:
                 playing.pop(result.number).close()
@@ -180,7 +184,9 @@ def summarize(saved: Saved, options: EvalOptions, results: list[GameResult]) -> 
         "updates": saved.state["updates"],  # that the checkpoint was trained for, its steps and seconds
         "steps": saved.state["steps"],
         "seconds": saved.state["stats"]["seconds"],
-        "settings": {name: value for name, value in saved.state["config"].items() if name not in PLACES},
+        "settings": {
+            name: value for name, value in saved.state["config"].items() if name not in settings_that(Config, "local")
+        },
     }
 
 

@@ -1,8 +1,6 @@
 """``play``: shows or records games of a checkpoint, the very games that ``eval`` scores with the same seeds.
 
-The policy has to see exactly what it saw in training, so an ALE game is played in the environment of training. That has
-no colours; they come from a second emulator, which repeats the game from the same seed and actions. Both are ale-py's
-vector environment, so no-ops, FIRE and sticky actions come out alike; should the two ever part, it is noticed.
+The policy has to see exactly what it saw in training, so a game is played in the environment of training.
 """
 
 from __future__ import annotations
@@ -16,23 +14,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import imageio.v2 as imageio
 import numpy as np
 import torch
-from ale_py.env import AtariEnv
-from ale_py.vector_env import AtariVectorEnv
 from PIL import Image
 
-from ga3c.games.ale import FRAMESKIP, MAX_FRAMES, AtariGames, find_rom, sticky_probability
-from ga3c.settings.config import Config
+from ga3c.games.make import backend_of
+from ga3c.games.spec import Stage
 from ga3c.runs.evaluate import Game, GameResult, Policy, Saved, describe
-from ga3c.games.spec import Played
-from ga3c.games.gym import GymGames
 from ga3c.settings.commands import PlayOptions
 from ga3c.settings.declare import ConfigError, read_words
 
-VIEW_SKIP = 2  # emulated frames of a picture: 30 pictures a second, and the brighter of two, so nothing flickers
 PICTURE_HEIGHT = 420  # pixels that small pictures are enlarged to, about
 GIF_FPS = 20  # at most
 GIF_SECONDS = 60  # at most: a GIF is large, and is in memory until it is written
@@ -42,81 +34,6 @@ Show = Callable[[np.ndarray], None]
 
 class Enough(Exception):
     """The viewer wants no more pictures."""
-
-
-class AtariStage(AtariGames):
-    """An ALE game of training, and its repetition in colour."""
-
-    fps = 60 / VIEW_SKIP
-
-    def __init__(self, config: Config, rom: str) -> None:
-        super().__init__(config, rom, 1)
-        self._pictures: list[np.ndarray] = []
-        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
-        self._view = AtariVectorEnv(
-            rom,
-            1,
-            num_threads=1,
-            max_num_frames_per_episode=2 * MAX_FRAMES,  # only the game itself decides when it is cut
-            repeat_action_probability=sticky_probability(config),
-            img_height=height,
-            img_width=width,
-            grayscale=False,
-            stack_num=1,
-            frameskip=VIEW_SKIP,
-            maxpool=True,
-            noop_max=config.noop_max,
-            use_fire_reset=True,
-            reward_clipping=False,
-        )
-
-    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
-        screens, _ = self._view.reset(seed=seed)
-        self._pictures = [screens[0, -1]]
-        return super().reset(seed, stagger)
-
-    def step(self, actions: np.ndarray) -> Played:
-        played = super().step(actions)
-        self._pictures = []
-        reward, over = 0.0, False
-        while len(self._pictures) < FRAMESKIP // VIEW_SKIP and not over:
-            screens, rewards, terminated, _, _ = self._view.step(actions)
-            self._pictures.append(screens[0, -1])
-            reward += float(rewards[0])
-            over = bool(terminated[0])
-        if reward != played.rewards[0] or over != played.terminated[0]:
-            raise RuntimeError("the colour picture no longer shows the game that is played: the emulators differ")
-        return played
-
-    def close(self) -> None:
-        super().close()
-        self._view.close()
-
-    def pictures(self) -> list[np.ndarray]:
-        """What there is to see since the last step: (height, width, 3) uint8."""
-        return self._pictures
-
-
-class GymStage(GymGames):
-    """Any other Gymnasium id: the environment of training, made so that it draws."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__(config, 1, render_mode="rgb_array")
-        self.fps = float(self._vector.envs[0].metadata.get("render_fps") or 30)
-
-    def pictures(self) -> list[np.ndarray]:
-        try:
-            picture = self._vector.envs[0].render()
-        except gymnasium.error.Error as error:
-            raise ConfigError(f"GAME={self._game} cannot be drawn: {error}") from None
-        if not isinstance(picture, np.ndarray):
-            raise ConfigError(f"GAME={self._game} cannot be drawn: it has no render mode rgb_array")
-        return [picture]
-
-
-def make_stage(config: Config) -> AtariStage | GymStage:
-    rom = find_rom(config.game)
-    return GymStage(config) if rom is None else AtariStage(config, rom)
 
 
 def enlarge(picture: np.ndarray) -> np.ndarray:
@@ -194,7 +111,7 @@ def open_window(title: str, fps: float) -> Iterator[Show]:
         root.destroy()
 
 
-def play_game(game: Game, stage: AtariStage | GymStage, policy: Policy) -> Iterator[np.ndarray]:
+def play_game(game: Game, stage: Stage, policy: Policy) -> Iterator[np.ndarray]:
     """Play to the end, giving the pictures on the way."""
     yield from stage.pictures()
     while not game.result:
@@ -205,7 +122,7 @@ def play_game(game: Game, stage: AtariStage | GymStage, policy: Policy) -> Itera
 def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda result: None) -> list[GameResult]:
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
     saved = Saved.load(options)
-    example = make_stage(saved.config)
+    example = backend_of(saved.config.game).stage(saved.config)
     policy = Policy(saved, example.spec)
     example.close()
     fps, path = options.fps or example.fps, Path(options.video).expanduser()
@@ -219,8 +136,8 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     seen = 0
     with viewer as show, suppress(Enough):
         for number in range(options.first, options.first + options.episodes):
-            with closing(make_stage(saved.config)) as stage:
-                game = Game(stage, options, number)
+            with closing(backend_of(saved.config.game).stage(saved.config)) as stage:
+                game = Game(stage, policy.acting, options, number)
                 for picture in play_game(game, stage, policy):
                     if seen >= last:
                         raise Enough

@@ -6,9 +6,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-from ga3c.system.files import write_atomically
 from ga3c.settings.commands import ReplayOptions
 from ga3c.settings.declare import ConfigError, read_words
+from ga3c.system.files import write_atomically
 from tuner.heat import Heat, heat_of
 from tuner.page import make_page
 from tuner.plots import draw

@@ -12,14 +12,15 @@ import os
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ga3c.settings.config import Config
-from ga3c.system.files import append_whole, write_json
-from ga3c.settings.declare import ConfigError
+from ga3c.memory.figures import FIGURES, Figure
 from ga3c.memory.stats import GameRecord
+from ga3c.settings.config import Config
+from ga3c.settings.declare import ConfigError
+from ga3c.system.files import append_whole, write_json
 
 log = logging.getLogger(__name__)
 
@@ -60,20 +61,21 @@ class RunDirectory:
         self._config = config
         self._try("config.json", lambda: write_json(self.path / "config.json", config.to_dict()))
 
-    def add_metrics(self, row: dict[str, Any]) -> None:
+    def add_metrics(self, row: dict[str, Any], figures: Sequence[Figure] = FIGURES) -> None:
         if self._config is not None and not (self.path / "config.json").exists():
             self.write_config(self._config)  # nobody could resume the run without
         self._add("metrics.jsonl", (json.dumps(row) + "\n").encode())
         if self._use_tensorboard:
-            self._try("TensorBoard events", lambda: self._add_events(row))
+            self._try("TensorBoard events", lambda: self._add_events(row, figures))
 
     def add_games(self, games: list[GameRecord]) -> None:
         """Append the games that ended since the last call."""
         lines = [f"{game.seconds:.1f},{game.steps},{game.episode},{game.score:g},{game.length}\n" for game in games]
         self._add("episodes.csv", "".join(lines).encode(), EPISODES_HEADER)
 
-    def write_summary(self, summary: dict[str, Any]) -> None:
-        self._try("summary.json", lambda: write_json(self.path / "summary.json", summary))
+    def write_summary(self, summary: dict[str, Any]) -> bool:
+        """Returns whether it is there now."""
+        return self._try("summary.json", lambda: write_json(self.path / "summary.json", summary))
 
     def close(self) -> None:
         """Write what still waits, and let another run have the directory."""
@@ -86,11 +88,11 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _add_events(self, row: dict[str, Any]) -> None:
+    def _add_events(self, row: dict[str, Any], figures: Sequence[Figure]) -> None:
         from ga3c.runs import tensorboard as events  # not before it is needed: the import takes a second
 
         self._events_file = self._events_file or events.file_name()
-        self._add(self._events_file, events.record(row), events.first_record())
+        self._add(self._events_file, events.record(row, figures), events.first_record())
 
     def _add(self, name: str, content: bytes, header: bytes = b"") -> None:
         self._headers[name] = header
@@ -107,17 +109,18 @@ class RunDirectory:
         if waiting:
             self._try(name, write)
 
-    def _try(self, name: str, write: Callable[[], None]) -> None:
+    def _try(self, name: str, write: Callable[[], None]) -> bool:
         try:
             write()
         except Exception as error:  # whatever the disk or a library does: the run is worth more than the line
             if name not in self._failed:
                 self._failed.add(name)
                 log.warning("%s cannot be written (%s); training goes on without", name, error)
-        else:
-            if name in self._failed:
-                self._failed.remove(name)
-                log.info("%s can be written again", name)
+            return False
+        if name in self._failed:
+            self._failed.remove(name)
+            log.info("%s can be written again", name)
+        return True
 
 
 def _new_directory(game: str) -> Path:

@@ -6,27 +6,14 @@ import io
 import os
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-GROUPS = {
-    "score": ("score", "score_last", "episodes"),
-    "speed": ("pps", "tps", "trained_per_second"),
-    "system": (
-        "agents",
-        "remote_agents",
-        "predictors",
-        "trainers",
-        "prediction_queue",
-        "training_queue",
-        "prediction_batch",
-        "training_batch",
-    ),
-    "learning": ("lag_mean", "lag_max", "policy_loss", "value_loss", "entropy", "gradient_norm"),
-}
+from ga3c.memory.figures import FIGURES, Figure
 
 
 def file_name() -> str:
@@ -39,12 +26,11 @@ def first_record() -> bytes:
     return _record(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
 
-def record(row: dict[str, Any]) -> bytes:
+def record(row: dict[str, Any], figures: Sequence[Figure] = FIGURES) -> bytes:
     values = [
-        Summary.Value(tag=f"{group}/{name}", simple_value=row[name])
-        for group, names in GROUPS.items()
-        for name in names
-        if row[name] is not None
+        Summary.Value(tag=f"{figure.board}/{figure.name}", simple_value=row[figure.name])
+        for figure in figures
+        if figure.board and row[figure.name] is not None
     ]
     return _record(Event(wall_time=time.time(), step=int(row["steps"]), summary=Summary(value=values)))
 

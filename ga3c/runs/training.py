@@ -7,30 +7,32 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ga3c.agents.crew import AgentsKeepDying
-from ga3c.games.ale import find_rom
-from ga3c.runs.resolve import probe, resolve
-from ga3c.runs.checkpoint import CheckpointError, load_newest, save_checkpoint
-from ga3c.settings.config import Config
-from ga3c.runs.display import Display, make_display
+from ga3c.algorithms.rule import make_acting
+from ga3c.engines.engine import Engine, make_engine
+from ga3c.engines.server import Server
+from ga3c.games.make import backend_of
 from ga3c.games.spec import EnvSpec
+from ga3c.memory.figures import FIGURES, window_row
+from ga3c.memory.stats import Snapshot, Stats
+from ga3c.runs.checkpoint import CheckpointError, load_newest
+from ga3c.runs.display import Display, make_display
+from ga3c.runs.resolve import probe, resolve
+from ga3c.runs.rundir import RunDirectory
+from ga3c.runs.saving import Saving
+from ga3c.runs.tuning import Tuning
+from ga3c.settings.config import Config, Resolved
+from ga3c.settings.declare import ConfigError, settings_that
 from ga3c.system.limits import MEMORY_WITH_TORCH, limit_advice, make_room
 from ga3c.system.logs import SHORT, RunLog
-from ga3c.runs.rundir import RunDirectory
-from ga3c.engines.server import Server
-from ga3c.settings.declare import ConfigError
-from ga3c.memory.stats import Snapshot, Stats, window_row
 from ga3c.system.signals import stop_requests
-from ga3c.runs.tuning import Tuning
 
 if TYPE_CHECKING:
-    from ga3c.engines.workers import Learner
     from ga3c.models.model import TrainableModel
-    from ga3c.engines.serial import SerialServer
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,6 @@ RATES = (
     "trainers",
     "lag_mean",
 )  # of the whole session
-# The settings that decide which players there are: only the same ones can go on with a saved play.
-PLAYERS = ("serial", "seed", "agents", "envs_per_agent", "t_max", "correction")
 FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
@@ -67,50 +67,35 @@ def train(config: Config) -> dict[str, Any]:
 def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]:
     """``train`` for a caller who has its own way to interrupt."""
     spec = probe(config)
-    config = resolve(config, spec)
-    if not config.serial:
-        make_room(config.agents or 1, memory_each=MEMORY_WITH_TORCH if config.algo == "a3c" else 0.0)
+    resolved = resolve(config, spec)
+    if not resolved.serial:
+        make_room(resolved.agents, memory_each=MEMORY_WITH_TORCH if resolved.recipe.agents_learn else 0.0)
     if interrupted.is_set():
         raise KeyboardInterrupt  # before there is anything to end or to tell of
-    return Training(config, spec, interrupted).run()
-
-
-class AnyServer(Protocol):
-    """What a run needs of the server that plays and trains, of whichever kind."""
-
-    @property
-    def setting(self) -> dict[str, int]:
-        """NA, NP and NT as they are now."""
-
-    def wait(self, seconds: float) -> None:
-        """Let it work for about this long. Raises what it failed with."""
-
-    def stop(self) -> None:
-        """End it all."""
+    return Training(resolved, spec, interrupted).run()
 
 
 class Training:
     """One run: the server, of the kind that the settings ask for, and all that is written of it."""
 
-    def __init__(self, config: Config, spec: EnvSpec, interrupted: threading.Event) -> None:
+    def __init__(self, config: Resolved, spec: EnvSpec, interrupted: threading.Event) -> None:
         self._config = config
         self._spec = spec
         self._stats = Stats()
         self._interrupted = interrupted
-        self._saved_version = -1  # of the newest checkpoint of this session
-        self._unsaved = ""  # why the last checkpoint could not be written
         self._arrays, self._state = self._read_resumed()
         if self._state:
             self._stats.load(self._state["stats"])
         self._directory = RunDirectory(config)
         self._config = config = config.replace(run=str(self._directory.path))
-        self._display: Display = make_display(config, config.run, sys.stderr)
+        self._saving = Saving(self._directory.checkpoints, config, self._stats)
+        self._figures = (*FIGURES, *make_acting(config, spec).figures)
+        self._display: Display = make_display(config, config.run, sys.stderr, self._figures)
         self._log = RunLog(
             self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
         )
         self._model: TrainableModel | None = None
-        self._server: AnyServer | None = None
-        self._serial: SerialServer | None = None  # the same, if it is one
+        self._engine: Engine | None = None
         self._tuning: Tuning | None = None
         self._playing = False
         self._first: Snapshot = self._stats.snapshot()  # when play began
@@ -140,47 +125,23 @@ class Training:
             raise RunFailed(summary["exit_reason"].removeprefix(FAILED)) from error
         return summary
 
-    def _start(self) -> tuple[AnyServer, TrainableModel]:
+    def _start(self) -> tuple[Engine, TrainableModel]:
         config = self._config
         play = self._take_up_play()
-        if config.serial:
-            self._start_serial(play)
-        elif config.algo == "a3c":
-            self._start_a3c()
-        else:
-            self._start_parallel()
-        assert self._server is not None
-        assert self._model is not None
-        device, network = self._model.device, self._model.network
-        log.info("%s on %s: the %s network has %d weights", config.game, device, config.network, network.weights)
-        log.info("the run is in %s", self._directory.path)
-        return self._server, self._model
-
-    def _start_serial(self, play: dict[str, Any] | None) -> None:
-        from ga3c.engines.serial import SerialServer
-
-        learner = self._make_learner()
-        self._server = self._serial = SerialServer(self._config, self._spec, learner, self._stats, play)
-
-    def _start_a3c(self) -> None:
-        from ga3c.engines.lone import A3CServer
-
-        self._server = server = A3CServer(self._config, self._spec, self._stats, self._log.queue)
-        self._restore(server.model)
+        self._engine = engine = make_engine(config, self._spec, self._stats, self._log.queue)
         self._leave_if_interrupted()
-        server.start()
-
-    def _start_parallel(self) -> None:
-        config = self._config
-        self._server = server = Server(config, self._spec, self._stats, self._log.queue)
-        server.start_agents()
+        model = engine.prepare()
+        self._restore(model)
         self._leave_if_interrupted()
-        learner = self._make_learner()
-        self._leave_if_interrupted()
-        server.start(learner)
+        engine.start(play)
         if config.tuner != "off":
-            gpu = learner.model.device.type != "cpu"
-            self._tuning = Tuning(config, server, self._stats, self._directory.path, gpu=gpu)
+            assert isinstance(engine, Server)
+            gpu = model.device.type != "cpu"
+            self._tuning = Tuning(config, engine, self._stats, self._directory.path, gpu=gpu)
+        name, weights = config.network, model.network.weights
+        log.info("%s on %s: the %s network has %d weights", config.game, model.device, name, weights)
+        log.info("the run is in %s", self._directory.path)
+        return engine, model
 
     def _take_up_play(self) -> dict[str, Any] | None:
         """Where a serial run stood, if this one can go on there; else what was under way then is lost."""
@@ -189,7 +150,7 @@ class Training:
             before = self._state["config"]
             changed = [
                 name.upper()
-                for name in PLAYERS
+                for name in settings_that(Config, "decides", "players")
                 if before.get(name, getattr(Config, name)) != getattr(self._config, name)
             ]
             if not changed:
@@ -206,13 +167,6 @@ class Training:
         if self._interrupted.is_set():
             raise Interrupted
 
-    def _make_learner(self) -> Learner:
-        from ga3c.engines.workers import Learner
-
-        learner = Learner(self._config, self._spec, self._stats)
-        self._restore(learner.model)
-        return learner
-
     def _restore(self, model: TrainableModel) -> None:
         """Let the model be where the run stood; from here on it is what is saved, and so it can be resumed."""
         if self._state:
@@ -221,13 +175,13 @@ class Training:
         self._directory.write_config(self._config)
         self._model = model
 
-    def _loop(self, server: AnyServer, model: TrainableModel) -> str:
+    def _loop(self, engine: Engine, model: TrainableModel) -> str:
         """Log and save at their intervals, until there is a reason to stop."""
         next_log = time.monotonic() + self._config.log_seconds
         next_save = time.monotonic() + self._config.checkpoint_seconds
         before = self._stats.totals.predictions
         while not (reason := self._reason_to_stop()):
-            server.wait(0.05)
+            engine.wait(0.05)
             now = time.monotonic()
             if not self._playing and self._stats.totals.predictions > before:
                 self._playing = True
@@ -236,35 +190,47 @@ class Training:
                 if self._tuning is not None:
                     self._tuning.begin()
             if now >= next_log:
-                self._log_window(server)
+                self._log_window(engine)
                 next_log += self._config.log_seconds
                 if now >= next_log:  # it is late by more than a window: the next one has its full time
                     next_log = now + self._config.log_seconds
             if now >= next_save:
                 self._directory.add_games(self._stats.take_games())  # all that the checkpoint counts
-                self._save(model)
+                self._saving.save(model, engine.state())
                 next_save = now + self._config.checkpoint_seconds
+        if not self._playing and reason.startswith("max_"):
+            self._tell_unplayed(reason)
         return reason
 
     def _reason_to_stop(self) -> str:
-        config, totals = self._config, self._stats.totals
-        if self._interrupted.is_set():
-            return "interrupted"
-        if config.max_steps and totals.steps >= config.max_steps:
-            return "max_steps"
-        if config.max_episodes and totals.episodes >= config.max_episodes:
-            return "max_episodes"
-        if config.max_seconds and self._stats.seconds >= config.max_seconds:
-            return "max_seconds"
-        return ""
+        return "interrupted" if self._interrupted.is_set() else self._stats.reached(self._config)
 
-    def _log_window(self, server: AnyServer) -> None:
+    def _tell_unplayed(self, maximum: str) -> None:
+        """A run that ends before it plays looks like one that works: say why, and what to do."""
+        totals = self._stats.totals
+        reached = {
+            "max_steps": f"{totals.steps} steps",
+            "max_episodes": f"{totals.episodes} games",
+            "max_seconds": f"{self._stats.seconds:.1f} s",
+        }[maximum]
+        word, value = maximum.upper(), getattr(self._config, maximum)
+        done = "are behind it" if self._state else "had passed"
+        log.warning(
+            "%s=%g was reached before the first prediction, since %s %s: give a larger %s",
+            word,
+            value,
+            reached,
+            done,
+            word,
+        )
+
+    def _log_window(self, engine: Engine) -> None:
         now = self._stats.snapshot()
         last = self._stats.scores[-1] if self._stats.scores else None
-        row = window_row(self._window, now, server.setting, last, self._stats.score)
+        row = window_row(self._window, now, engine.setting, last, self._stats.score, self._figures)
         self._window = now
         self._display.update(row)
-        self._directory.add_metrics(row)
+        self._directory.add_metrics(row, self._figures)
         self._directory.add_games(self._stats.take_games())
 
     def _end(self, reason: str, refused: bool) -> dict[str, Any]:
@@ -272,23 +238,24 @@ class Training:
         if self._tuning is not None:
             self._tuning.stop()
         rates: dict[str, Any] = dict.fromkeys(RATES, 0)
-        if self._server is not None:
+        if self._engine is not None:
             if self._playing and self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
-                self._log_window(self._server)
+                self._log_window(self._engine)
             # Taken before the stop, which is no part of what is measured.
-            row = window_row(self._first, self._stats.snapshot(), self._server.setting, None, None)
+            row = window_row(self._first, self._stats.snapshot(), self._engine.setting, None, None)
             rates = {key: row[key] for key in RATES}
-            self._server.stop()
+            self._engine.stop()
         self._directory.add_games(self._stats.take_games())
-        if self._model is not None and not refused:
-            self._save(self._model)
-            if self._unsaved:
-                reason = f"{FAILED}{reason.removeprefix(FAILED)}, and {self._unsaved_training()}"
+        if self._model is not None and self._engine is not None and not refused:
+            if unsaved := self._saving.save_last(self._model, self._engine.state()):
+                reason = f"{FAILED}{reason.removeprefix(FAILED)}, and {unsaved}"
                 log.error("%s", reason)
         summary = self._summary(rates, reason)
         if not refused:  # else it is no run, and one that was to be resumed stays as it is
-            self._directory.write_summary(summary)
-            log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
+            if self._directory.write_summary(summary):
+                log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
+            else:
+                log.warning("%s: there is no summary of it", reason)
         self._directory.close()
         return summary
 
@@ -311,39 +278,6 @@ class Training:
             "exit_reason": reason,
         }
 
-    def _save(self, model: TrainableModel) -> None:
-        version, arrays = model.state()
-        stats = self._stats.state()
-        stats["totals"]["updates"] = version  # trainers may have gone on since
-        state = {
-            "updates": version,
-            "steps": stats["totals"]["steps"],
-            "game": self._config.game,
-            "network": self._config.network,
-            "config": self._config.to_dict(),
-            "stats": stats,
-            "play": self._serial.state() if self._serial is not None else None,
-        }
-        try:
-            save_checkpoint(self._directory.checkpoints, arrays, state, self._config.keep_checkpoints)
-        except OSError as error:
-            if not self._unsaved:
-                log.warning("no checkpoint can be written (%s); training goes on", error)
-            self._unsaved = str(error)
-        else:
-            if self._unsaved:
-                log.info("checkpoints can be written again")
-            self._saved_version, self._unsaved = version, ""
-
-    def _unsaved_training(self) -> str:
-        """What is lost where the last checkpoint could not be written."""
-        newest = (
-            f"the newest is of update {self._saved_version}"
-            if self._saved_version >= 0
-            else "nothing of this session is saved"
-        )
-        return f"its last checkpoint could not be written ({self._unsaved}): {newest}"
-
     def _read_resumed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The checkpoint to go on from, refused where it is of something else."""
         if not self._config.resume:
@@ -351,20 +285,20 @@ class Training:
         path, arrays, state = load_newest(Path(self._config.resume))
         if _same_game(state["game"]) != _same_game(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
-        for name in ("network", "hidden", "normalize"):
+        for name in settings_that(Config, "decides", "model"):
             saved, wanted = state["config"][name], getattr(self._config, name)
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
         return arrays, state
 
 
-def explain(error: Exception, config: Config) -> str:
+def explain(error: Exception, config: Resolved) -> str:
     """What went wrong and, where that is known, what to do about it."""
     advice = ""
     for part in (error, error.__cause__):
         if part is None or advice:
             continue
-        advice = limit_advice(part, config.agents or 1)
+        advice = limit_advice(part, config.agents)
         if "torch" in sys.modules:
             from ga3c.engines.workers import memory_advice
 
@@ -373,4 +307,4 @@ def explain(error: Exception, config: Config) -> str:
 
 
 def _same_game(game: str) -> str:
-    return find_rom(game) or game
+    return backend_of(game).one_name(game)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from ga3c.settings.config import Config
-from ga3c.system.limits import available_cores
-from ga3c.system.limits import available_memory, most_agents
 from ga3c.engines.server import Server
 from ga3c.memory.stats import Stats
+from ga3c.settings.config import Resolved
+from ga3c.system.limits import available_cores, available_memory, most_agents
 from tuner.controller import Controller
 from tuner.record import Record
 from tuner.space import Setting, Space, space_of
@@ -22,13 +21,13 @@ AGENT_MEMORY = 120e6  # bytes, where the system does not tell
 STOP_SECONDS = 0.5
 
 
-def make_start(config: Config) -> Setting:
-    return Setting(config.agents or 1, config.predictors, config.trainers)
+def make_start(config: Resolved) -> Setting:
+    return Setting(config.agents, config.predictors, config.trainers)
 
 
-def make_plan(config: Config, *, gpu: bool, agent_memory: float) -> Plan:
+def make_plan(config: Resolved, *, gpu: bool, agent_memory: float) -> Plan:
     """The plan of a run whose settings are resolved, on this machine."""
-    envs = config.envs_per_agent or 1
+    envs = config.envs_per_agent
     start = make_start(config)
     bounds = space_of(available_cores(), envs_per_agent=envs, memory=available_memory(), agent_memory=agent_memory)
     agents = int(min(bounds.agents, most_agents()))
@@ -36,10 +35,10 @@ def make_plan(config: Config, *, gpu: bool, agent_memory: float) -> Plan:
         strategy=config.tuner,
         start=start,
         space=Space(*map(max, (agents, bounds.predictors, bounds.trainers), start)),  # what the user asked for is in it
-        system=System(available_cores(), gpu, envs, config.t_max, config.min_batch or 1),
+        system=System(available_cores(), gpu, envs, config.t_max, config.min_batch),
         seed=config.seed,
         window=config.tuner_window,
-        lag_limit=config.max_lag / 2 if config.tuner_lag is None else config.tuner_lag,
+        lag_limit=config.tuner_lag,
     )
 
 
@@ -80,7 +79,7 @@ class TunableServer:
 class Tuning:
     """The tuner of one run. A resumed run is put to where its tuner was, before all agents have started."""
 
-    def __init__(self, config: Config, server: Server, stats: Stats, directory: Path, *, gpu: bool) -> None:
+    def __init__(self, config: Resolved, server: Server, stats: Stats, directory: Path, *, gpu: bool) -> None:
         self._config = config
         self._gpu = gpu
         self._server = server

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ga3c.settings.address import parse_address
-from ga3c.settings.config import MIN_BATCH, NETWORKS, TUNERS, Config
+from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError, check, setting
+from ga3c.settings.groups import MIN_BATCH, NETWORKS, TUNERS
 
 WEIGHTS = ("mean", "newest")  # of a checkpoint
 BUDGETS = ("toy", "laptop", "paper")  # of an experiment

@@ -24,10 +24,25 @@ def setting(
     low: float = -math.inf,
     high: float = math.inf,
     above: float = -math.inf,
+    travels: bool = False,
+    local: bool = False,
+    by_algo: bool = False,
+    decides: str = "",
 ) -> Any:
-    """A field of ``Config``: its default, what it means, and the values that it takes (``above`` is exclusive)."""
+    """A field of ``Config``: its default, what it means, the values that it takes (``above`` is exclusive), what it is.
+
+    One that ``travels`` is told to agents of other machines: playing depends on it. A ``local`` one is of a machine and
+    not of what is learnt. One that is ``by_algo`` is decided by ALGO where it is not given. ``decides`` names what only
+    goes on after RESUME while it stays the same: the ``model``, or the ``players`` whose games are under way.
+    """
     limits = {"help": help, "choices": choices, "low": low, "high": high, "above": above}
-    return dataclasses.field(default=default, metadata=limits)
+    kinds = {"travels": travels, "local": local, "by_algo": by_algo, "decides": decides}
+    return dataclasses.field(default=default, metadata={**limits, **kinds})
+
+
+def settings_that(cls: type, kind: str, value: Any = True) -> tuple[str, ...]:
+    """The names of the settings that are of this kind, as ``setting`` declares it."""
+    return tuple(field.name for field in dataclasses.fields(cls) if field.metadata[kind] == value)
 
 
 def read_words(cls: type, words: Iterable[str]) -> dict[str, Any]:
@@ -46,9 +61,9 @@ def read_words(cls: type, words: Iterable[str]) -> dict[str, Any]:
     return {**from_file, **given}
 
 
-def check(settings: Any) -> None:
-    """Refuse values of the wrong type, unknown choices and numbers out of range."""
-    for field in dataclasses.fields(settings):
+def check(settings: Any, cls: type | None = None) -> None:
+    """Refuse values of the wrong type, unknown choices and numbers out of range, as ``cls`` or its own class says."""
+    for field in dataclasses.fields(cls or settings):
         _check(field, getattr(settings, field.name))
 
 

@@ -17,8 +17,9 @@ from ga3c.memory.stats import Stats
 from ga3c.models.shared import SharedNumbers
 from ga3c.runs.checkpoint import load_newest
 from ga3c.runs.resolve import resolve
-from ga3c.settings.config import MIN_BATCH, Config
+from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
+from ga3c.settings.groups import MIN_BATCH
 from ga3c.system.limits import available_cores
 from tests.helpers import broken_games
 from tests.helpers.command_line import all_gone, children_of, finish, rows_of, run, summary_of, trains

@@ -12,9 +12,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ga3c.settings.config import Config
-from ga3c.runs.display import FOOTER, PanelDisplay, PlainDisplay, format_line, make_display, make_panel
 from ga3c.memory.stats import Stats, window_row
+from ga3c.runs.display import FOOTER, PanelDisplay, PlainDisplay, format_line, make_display, make_panel
+from ga3c.settings.config import Config
 
 WHERE = "runs/Pong-20250101-120000"
 BAR = "━"

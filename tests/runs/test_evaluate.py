@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from ga3c.agents.player import sample
-from ga3c.runs.checkpoint import checkpoints_of, load_newest, save_checkpoint
-from ga3c.settings.config import Config
-from ga3c.games.make import make_games
-from ga3c.runs.evaluate import Saved, evaluate, main
 from ga3c.games.human_scores import RANDOM_AND_HUMAN, human_normalized
+from ga3c.games.make import make_games
 from ga3c.models.model import Model
+from ga3c.runs.checkpoint import checkpoints_of, load_newest, save_checkpoint
+from ga3c.runs.evaluate import Saved, evaluate, main
 from ga3c.settings.commands import EvalOptions
+from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 
 

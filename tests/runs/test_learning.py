@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 

@@ -7,15 +7,15 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 from PIL import Image
-from tests.runs.test_evaluate import make_run
 
-from ga3c.runs import play as play_module
-from ga3c.settings.config import Config
-from ga3c.runs.evaluate import evaluate
 from ga3c.games.gym import area_weights
-from ga3c.settings.commands import EvalOptions, PlayOptions
+from ga3c.runs import play as play_module
+from ga3c.runs.evaluate import evaluate
 from ga3c.runs.play import Enough, make_stage, open_window, play, record_mp4
+from ga3c.settings.commands import EvalOptions, PlayOptions
+from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
+from tests.runs.test_evaluate import make_run
 
 
 def gif_colours(path):

@@ -1,5 +1,6 @@
 """Exact resume: however often a serial run is stopped, it ends with the same bits; a parallel one goes on with all."""
 
+import re
 import signal
 import threading
 import time
@@ -8,21 +9,29 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+
+import ga3c
+from ga3c.engines import serial
+from ga3c.engines.trainer import Trainer
+from ga3c.games import repeatable as episodes
+from ga3c.games.make import make_games
+from ga3c.memory.stats import Totals
+from ga3c.runs.checkpoint import checkpoints_of, load_newest
+from ga3c.runs.training import run_training
+from ga3c.settings.config import Config
+from ga3c.settings.declare import ConfigError
 from tests.helpers.command_line import finish, start
 from tests.helpers.serial_run import CARTPOLE, PONG, SerialRun, comparable, differences
 from tests.helpers.waiting import wait_until
 
-import ga3c
-from ga3c.games import repeatable as episodes
-from ga3c.engines import serial
-from ga3c.runs.checkpoint import checkpoints_of, load_newest
-from ga3c.settings.config import Config
-from ga3c.games.make import make_games
-from ga3c.memory.stats import Totals
-from ga3c.engines.trainer import Trainer
-from ga3c.runs.training import run_training
-
-CATCH = {"game": "tests.helpers.catch_game:Catch-v0", "agents": 1, "envs_per_agent": 3, "min_batch": 12, "t_max": 5, "hidden": 16}
+CATCH = {
+    "game": "tests.helpers.catch_game:Catch-v0",
+    "agents": 1,
+    "envs_per_agent": 3,
+    "min_batch": 12,
+    "t_max": 5,
+    "hidden": 16,
+}
 ONE = {**CARTPOLE, "agents": 1, "envs_per_agent": 1, "min_batch": 7}
 BREAKOUT = {**PONG, "game": "Breakout", "episodic_life": True, "sticky": 0.25, "hidden": 16}
 
@@ -293,3 +302,27 @@ def test_a_parallel_run_counts_what_a_kill_took(tmp_path):
     summary = resume(path, max_steps=killed.steps + 500)
     assert summary["lost_steps"] >= killed.lost_steps + killed.under_way
     assert totals_of(path).under_way == 0
+
+
+def test_a_maximum_that_leaves_nothing_to_play_is_told(tmp_path):
+    path = tmp_path / "here"
+    assert train(path, **SERIAL, max_seconds=0.001)["exit_reason"] == "max_seconds"
+    assert re.search(
+        r"MAX_SECONDS=0.001 was reached before the first prediction, since \d\.\d s had passed: give a larger MAX_S",
+        (path / "log.txt").read_text(),
+    )
+    resume(path, max_seconds=0, max_steps=300)
+    assert (path / "log.txt").read_text().count("was reached before the first prediction") == 1
+    steps = totals_of(path).steps
+    assert resume(path)["exit_reason"] == "max_steps"
+    told = (
+        f"MAX_STEPS=300 was reached before the first prediction, since {steps} steps are behind it: give a larger MAX_S"
+    )
+    assert told in (path / "log.txt").read_text()
+
+
+def test_a_run_that_has_only_just_started_is_not_called_something_else(tmp_path):
+    with pytest.raises(ConfigError, match=r"is not a run directory, or its run has only just started: there is no con"):
+        Config.from_mapping({"resume": str(tmp_path)})
+    with pytest.raises(ConfigError, match=r"nowhere is not a run directory: there is no config.json in it"):
+        Config.from_mapping({"resume": str(tmp_path / "nowhere")})

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.helpers.pages import assert_picture, assert_self_contained, parse
-from tests.helpers.traces import Known, make_trace, plan_of, write
 
 from ga3c.__main__ import main
+from tests.helpers.pages import assert_picture, assert_self_contained, parse
+from tests.helpers.traces import Known, make_trace, plan_of, write
 from tuner.page import make_page
 from tuner.plots import draw
 from tuner.retrace import ReplayError, check_trace, replay_other

@@ -9,13 +9,13 @@ import threading
 
 import numpy as np
 import pytest
-from tests.helpers.command_line import QUICK, ROOT, rows_of, run, summary_of
 
 import ga3c
+from ga3c.games.spec import EnvSpec
 from ga3c.runs import resolve as auto
 from ga3c.runs import training
 from ga3c.runs.checkpoint import load_newest
-from ga3c.games.spec import EnvSpec
+from tests.helpers.command_line import QUICK, ROOT, rows_of, run, summary_of
 
 SUMMARY_KEYS = {
     *("steps", "updates", "episodes", "seconds", "pps", "tps", "trained_per_second"),

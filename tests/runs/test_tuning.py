@@ -8,14 +8,15 @@ import subprocess
 import sys
 
 import pytest
-from tests.helpers.command_line import ROOT, finish, run, start
-from tests.helpers.server_at_work import Run
-from tests.helpers.fake_server import LATE, trials_of
-from tests.helpers.waiting import wait_until
 
 import tuner
-from ga3c.settings.config import TUNERS, Config
 from ga3c.runs.tuning import TunableServer, make_plan
+from ga3c.settings.config import Config
+from ga3c.settings.groups import TUNERS
+from tests.helpers.command_line import ROOT, finish, run, start
+from tests.helpers.fake_server import LATE, trials_of
+from tests.helpers.server_at_work import Run
+from tests.helpers.waiting import wait_until
 from tuner.space import Setting, Space
 from tuner.strategies import STRATEGIES
 from tuner.strategy import System

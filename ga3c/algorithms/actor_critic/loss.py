@@ -1,20 +1,15 @@
-"""The loss of GA3C (equation 5 of the paper), summed over the batch, with what a user wants to see of it."""
+"""The loss of GA3C, summed over the batch, with what a user wants to see of it.
+
+It is equation 5 of the paper with equation 2 for the value, and ε in the logarithm of the entropy as well, as the
+paper's published code has it: without, a probability of 0 would make it undefined.
+"""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class Loss(NamedTuple):
-    """The total to descend, and its parts as means per sample (detached)."""
-
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
+from ga3c.models.model import Loss
 
 
 def actor_critic_loss(
@@ -36,6 +31,9 @@ def actor_critic_loss(
     squared = errors.square()
     total = (value_cost * squared - policy_gain - beta * entropy).sum()
     count = len(values)
-    return Loss(
-        total, -policy_gain.detach().sum() / count, squared.detach().sum() / count, entropy.detach().sum() / count
-    )
+    figures = {
+        "policy_loss": -policy_gain.detach().sum() / count,
+        "value_loss": squared.detach().sum() / count,
+        "entropy": entropy.detach().sum() / count,
+    }
+    return Loss(total, figures)

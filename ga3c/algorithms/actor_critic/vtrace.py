@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 
 class Targets(NamedTuple):
@@ -49,3 +51,37 @@ def vtrace(
         target[:, t] = value[:, t] + error + discount * c[:, t] * (next_target - next_value)
         next_value, next_target = value[:, t], target[:, t]
     return Targets(target[there], advantage[there])
+
+
+def vtrace_on_device(
+    *,
+    ratios: Tensor,
+    rewards: Tensor,
+    values: Tensor,
+    lengths: np.ndarray,
+    following: Tensor,
+    discount: float,
+    rho_bar: float,
+    c_bar: float,
+) -> tuple[Tensor, Tensor]:
+    """The same in torch, where all numbers but the lengths are on a device: there they stay, and nobody waits."""
+    device = values.device
+    kind = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
+    longest = int(lengths.max())
+    there = np.flatnonzero(np.arange(longest) >= longest - lengths[:, None])
+    places = torch.from_numpy(there).to(device)
+
+    def rows(numbers: Tensor) -> Tensor:
+        flat = torch.zeros(len(lengths) * longest, dtype=kind, device=device)
+        return flat.index_copy(0, places, numbers.detach().to(kind)).view(len(lengths), longest)
+
+    rho, c = rows(ratios.clamp(max=rho_bar)), rows(ratios.clamp(max=c_bar))
+    reward, value = rows(rewards), rows(values)
+    target, advantage = torch.empty((2, *value.shape), dtype=kind, device=device)
+    next_value = next_target = following.to(kind)
+    for t in range(longest - 1, -1, -1):
+        advantage[:, t] = rho[:, t] * (reward[:, t] + discount * next_target - value[:, t])
+        error = rho[:, t] * (reward[:, t] + discount * next_value - value[:, t])
+        target[:, t] = value[:, t] + error + discount * c[:, t] * (next_target - next_value)
+        next_value, next_target = value[:, t], target[:, t]
+    return target.flatten()[places].float(), advantage.flatten()[places].float()

@@ -1,0 +1,61 @@
+"""A rule: how to act, which is in every agent and never needs torch, and how to learn, which does.
+
+The folder of a rule has two modules, ``acting`` and ``learning``, with a class ``Acting`` and a class ``Learning``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ga3c.games.spec import EnvSpec
+from ga3c.memory.experience import Schema
+from ga3c.memory.figures import Figure
+from ga3c.memory.rollout import Steps
+from ga3c.settings.config import Resolved
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ga3c.models.batches import TrainingBatch
+    from ga3c.models.model import Loss
+    from ga3c.models.network import Network
+
+
+class Acting(Protocol):
+    width: int  # numbers that a prediction gives for an observation
+    schema: Schema  # what experiences consist of
+    figures: tuple[Figure, ...]  # what the rule tells of its updates
+
+    def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """An action for each row of outputs, and what ``finish`` wants of each step beside action and reward."""
+
+    def best(self, outputs: np.ndarray) -> np.ndarray:
+        """The best action for each row of outputs, without any chance."""
+
+    def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The fields of an experience, given the outputs for the observation that its last step reached."""
+
+
+class Learning(Protocol):
+    network: Network
+
+    def loss(self, weights: Tensor, batch: TrainingBatch, steps: int) -> Loss:
+        """What to descend, when so many steps of the run were played."""
+
+
+def _part(config: Resolved, spec: EnvSpec, part: str) -> Any:
+    module = importlib.import_module(f"ga3c.algorithms.{config.recipe.rule}.{part.lower()}")
+    return getattr(module, part)(config, spec)
+
+
+def make_acting(config: Resolved, spec: EnvSpec) -> Acting:
+    acting: Acting = _part(config, spec, "Acting")
+    return acting
+
+
+def make_learning(config: Resolved, spec: EnvSpec) -> Learning:
+    learning: Learning = _part(config, spec, "Learning")
+    return learning
