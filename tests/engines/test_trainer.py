@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from ga3c.engines.trainer import BadUpdates, NotFinite, Trainer, anneal
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.stats import Stats, lag_max
 from ga3c.models.batches import Batches
 from ga3c.models.model import Model
 from ga3c.settings.config import Config
 
-SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", actions=4)
-IMAGES = EnvSpec(frame=(7, 6), stack=4, dtype="uint8", actions=4)
+SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", action=Discrete(4))
+IMAGES = EnvSpec(frame=(7, 6), stack=4, dtype="uint8", action=Discrete(4))
 
 
 def make_experience(seed=0, *, spec=SPEC, steps=5, version=0, returns=None):

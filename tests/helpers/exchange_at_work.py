@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.queue import Queue
 from ga3c.memory.stats import Stats
@@ -16,7 +16,7 @@ from ga3c.messages.wire import Header, Kind
 RUN = 0x1234
 ENVS = 2  # of an agent
 HALVES = 4
-SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", actions=2)
+SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", action=Discrete(2))
 LARGEST = wire.largest_message(SPEC, envs=8, steps=5)
 
 

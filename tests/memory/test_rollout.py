@@ -8,11 +8,11 @@ import pytest
 
 from ga3c.games.gym import GymGames
 from ga3c.games.make import make_games
-from ga3c.games.spec import EnvSpec, Played
+from ga3c.games.spec import Discrete, EnvSpec, Played
 from ga3c.memory.rollout import Rollout, n_step_returns
 from ga3c.settings.config import Config
 
-SPEC = EnvSpec(frame=(2, 2), stack=3, dtype="uint8", actions=9)
+SPEC = EnvSpec(frame=(2, 2), stack=3, dtype="uint8", action=Discrete(9))
 
 
 def make_rollout(count=1, **changes):
@@ -402,7 +402,7 @@ def test_gymnasium_play():
 
 
 def test_staggered_rollouts_end_evenly_spread_from_the_start():
-    spec = EnvSpec(frame=(1,), stack=1, dtype="float32", actions=2)
+    spec = EnvSpec(frame=(1,), stack=1, dtype="float32", action=Discrete(2))
     rollout = Rollout(spec, 8, t_max=4, discount=0.9, reward_clip=0, stagger=True)
     nothing = np.zeros(8, dtype=bool)
     played = Played(np.zeros((8, 1, 1)), np.ones(8, dtype=np.float32), nothing, nothing, ~nothing, ())

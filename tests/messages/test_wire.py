@@ -5,14 +5,14 @@ import random
 import numpy as np
 import pytest
 
-from ga3c.games.spec import EnvSpec, Finished
+from ga3c.games.spec import Discrete, EnvSpec, Finished
 from ga3c.memory.experience import Experience
 from ga3c.messages import wire
 from ga3c.messages.wire import Header, Kind, WireError
 
-IMAGES = EnvSpec(frame=(3, 2), stack=4, dtype="uint8", actions=5)
-VECTORS = EnvSpec(frame=(7,), stack=1, dtype="float32", actions=3)
-BYTES = EnvSpec(frame=(1,), stack=1, dtype="uint8", actions=2)  # a byte is an observation
+IMAGES = EnvSpec(frame=(3, 2), stack=4, dtype="uint8", action=Discrete(5))
+VECTORS = EnvSpec(frame=(7,), stack=1, dtype="float32", action=Discrete(3))
+BYTES = EnvSpec(frame=(1,), stack=1, dtype="uint8", action=Discrete(2))  # a byte is an observation
 SPECS = [IMAGES, VECTORS]
 RUN, AGENT, HALF, VERSION = 2**63 + 5, 70_000, 1, 2**40 + 3
 MUTATIONS = 4000

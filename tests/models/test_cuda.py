@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from ga3c.engines.workers import Learner
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
 from ga3c.settings.config import Config
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-SPEC = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6)
+SPEC = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
 
 
 def make(device):

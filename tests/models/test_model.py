@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models.model import Model
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 
-ATARI = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6)
-CARTPOLE = EnvSpec(frame=(4,), stack=1, dtype="float32", actions=2)
-TINY = EnvSpec(frame=(1,), stack=1, dtype="float32", actions=2)
+ATARI = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
+CARTPOLE = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
+TINY = EnvSpec(frame=(1,), stack=1, dtype="float32", action=Discrete(2))
 
 # (kernel, stride) of each convolution and its channels, as section 3.2 and footnote 2 of the paper have them.
 NETWORKS = {

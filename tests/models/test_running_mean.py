@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models.model import Model
 from ga3c.models.running_mean import RunningMean
 from ga3c.settings.config import Config
 
-VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", actions=2)
+VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
 
 
 def mean_of(updates, numbers, start=0.0):

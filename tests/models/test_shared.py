@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models import shared as shared_model
 from ga3c.models.model import Model
 from ga3c.models.shared import LOCK_SECONDS, ProcessLock, SharedModel, SharedNumbers
@@ -17,8 +17,8 @@ from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 from tests.helpers.waiting import wait_until
 
-PIXELS = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=3)
-VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", actions=2)
+PIXELS = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(3))
+VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
 SETTINGS = Config(device="cpu", hidden=16, rmsprop_epsilon=0.01)
 FRAMES = 6  # of a batch
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ga3c
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.runs import resolve as auto
 from ga3c.runs import training
 from ga3c.runs.checkpoint import load_newest
@@ -143,7 +143,7 @@ def test_importing_the_package_and_agents_does_not_import_torch():
 )
 def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, envs):
     monkeypatch.setattr(auto, "available_cores", lambda: cores)
-    config = auto.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", actions=6))
+    config = auto.resolve(ga3c.Config(**settings), EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6)))
     assert (config.agents, config.envs_per_agent) == (agents, envs)
 
 
