@@ -29,7 +29,7 @@ class Acting(Protocol):
     schema: Schema  # what experiences consist of
     figures: tuple[Figure, ...]  # what the rule tells of its updates
 
-    def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, list[Any]]]:
         """An action for each row of outputs, and what ``finish`` wants of each step beside action and reward."""
 
     def best(self, outputs: np.ndarray) -> np.ndarray:

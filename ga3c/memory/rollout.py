@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ga3c.games.spec import EnvSpec, Played
-from ga3c.memory.experience import Experience, Schema
+from ga3c.memory.experience import Experience, Schema, finite
 
 
 class NotFinite(RuntimeError):
@@ -59,27 +60,22 @@ class Track:
     def __len__(self) -> int:
         return len(self._actions)
 
-    def add(
-        self,
-        observation: np.ndarray,
-        action: Any,
-        version: int,
-        reward: float,
-        reached: np.ndarray,
-        kept: dict[str, Any],
-    ) -> None:
+    def add(self, observation: np.ndarray, action: Any, version: int, reward: float) -> None:
         at = len(self._actions)
         if not at:
             self._version = version
             self._frames[: self._history] = observation[:-1]
-        at += self._history
-        self._frames[at] = observation[-1]
-        if self._reached:
-            self._frames[at + 1] = reached[-1]
+        self._frames[self._history + at] = observation[-1]
         self._actions.append(action)
         self._rewards.append(reward)
-        for name, value in kept.items():
-            self._kept.setdefault(name, []).append(value)
+
+    def add_reached(self, observation: np.ndarray) -> None:
+        """What the step that was added reached."""
+        self._frames[self._history + len(self._actions)] = observation[-1]
+
+    def keep(self, name: str, value: Any) -> None:
+        """What the rule wants to know of the step that was added."""
+        self._kept.setdefault(name, []).append(value)
 
     @property
     def _length(self) -> int:
@@ -117,9 +113,9 @@ class Track:
         """The experience, with the outputs for the observation that its last step reached."""
         steps = Steps(self._actions, self._rewards, self._kept, self.terminated)
         fields = self._rule.finish(steps, outputs)
-        for field in self._rule.schema.fields:
-            if misfit := field.misfit(fields[field.name]):  # here it can still be said where it comes from
-                raise NotFinite(misfit)
+        for name, numbers in fields.items():
+            if not finite(numbers):  # here it can still be said where they come from
+                raise NotFinite(f"{name} that are not finite")
         experience = Experience(
             agent=agent,
             env=self.number,
@@ -157,6 +153,7 @@ class Rollout:
         """With ``spread``, the first experiences have all lengths."""
         self._clip = reward_clip or math.inf
         self._agent = agent
+        self._reached = rule.schema.reached
         # Environments that play in step would also end their experiences in step: bursts that fill the training queue
         # and then leave it empty. First experiences of all lengths spread them evenly from there on.
         self._tracks = [
@@ -165,28 +162,20 @@ class Rollout:
         ]
 
     def record(
-        self,
-        observations: np.ndarray,
-        actions: np.ndarray,
-        kept: dict[str, np.ndarray],
-        version: int,
-        played: Played,
+        self, observations: np.ndarray, actions: np.ndarray, kept: Mapping[str, list[Any]], version: int, played: Played
     ) -> None:
-        """Add one step: the observations, the actions taken on them by this version, what the rule keeps of them, and
+        """Add one step: the observations, the actions taken on them by this version, what the rule keeps of each, and
         what came of it."""
-        clip = self._clip
-        columns = {name: values.tolist() for name, values in kept.items()}
-        for env, (track, observation, action, reward, terminated, truncated, real) in enumerate(
-            zip(
-                self._tracks,
-                observations,
-                actions.tolist(),
-                played.rewards.tolist(),
-                played.terminated.tolist(),
-                played.truncated.tolist(),
-                played.real.tolist(),
-                strict=True,
-            )
+        clip, reals = self._clip, played.real.tolist()
+        for track, observation, action, reward, terminated, truncated, real in zip(
+            self._tracks,
+            observations,
+            actions.tolist(),
+            played.rewards.tolist(),
+            played.terminated.tolist(),
+            played.truncated.tolist(),
+            reals,
+            strict=True,
         ):
             if real:
                 # Not by min and max: these would hide a reward that is no number.
@@ -194,10 +183,17 @@ class Rollout:
                     reward = clip
                 elif reward < -clip:
                     reward = -clip
-                own = {name: values[env] for name, values in columns.items()}
-                track.add(observation, action, version, reward, played.observations[env], own)
+                track.add(observation, action, version, reward)
                 track.terminated = terminated
                 track.over = terminated or truncated
+        if self._reached:
+            for track, reached, real in zip(self._tracks, played.observations, reals, strict=True):
+                if real:
+                    track.add_reached(reached)
+        for name, values in kept.items():
+            for track, value, real in zip(self._tracks, values, reals, strict=True):
+                if real:
+                    track.keep(name, value)
 
     def finish(self, outputs: np.ndarray) -> tuple[Experience, ...]:
         """The experiences that are complete, given the outputs for the observations that the last step reached."""

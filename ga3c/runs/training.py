@@ -247,7 +247,8 @@ class Training:
             self._engine.stop()
         self._directory.add_games(self._stats.take_games())
         if self._model is not None and self._engine is not None and not refused:
-            if unsaved := self._saving.save_last(self._model, self._engine.state()):
+            unsaved = self._saving.save_last(self._model, self._engine.state())
+            if unsaved:
                 reason = f"{FAILED}{reason.removeprefix(FAILED)}, and {unsaved}"
                 log.error("%s", reason)
         summary = self._summary(rates, reason)

@@ -43,12 +43,14 @@ class Acting:
             fields += [Field("rewards", "<f4"), chances]
         self.schema = Schema(tuple(fields), reached=self._corrected)
 
-    def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        policies = outputs[:, :-1]
+    def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, list[float]]]:
+        policies = outputs[:, :-1].tolist()
         actions = sample(policies, random)
-        if not self._corrected:
-            return actions, {}
-        return actions, {"chances": np.maximum(policies[np.arange(len(actions)), actions], LEAST_CHANCE)}
+        kept = {}
+        if self._corrected:
+            drawn = [policy[action] for policy, action in zip(policies, actions, strict=True)]
+            kept["chances"] = [chance if chance > LEAST_CHANCE else LEAST_CHANCE for chance in drawn]
+        return np.array(actions), kept
 
     def best(self, outputs: np.ndarray) -> np.ndarray:
         actions: np.ndarray = outputs[:, :-1].argmax(axis=1)
@@ -66,16 +68,14 @@ class Acting:
         return fields
 
 
-def sample(policies: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def sample(policies: list[list[float]], random: np.random.Generator) -> list[int]:
     """An action of each policy, drawn by its probabilities."""
-    last = policies.shape[1] - 1
+    last = len(policies[0]) - 1
     # Rounding can leave the last sum below 1, so the number of sums passed is capped at the last action.
-    return np.array(
-        [
-            min(bisect_right(list(accumulate(policy)), draw), last)
-            for policy, draw in zip(policies.tolist(), random.random(len(policies)).tolist(), strict=True)
-        ]
-    )
+    return [
+        min(bisect_right(list(accumulate(policy)), draw), last)
+        for policy, draw in zip(policies, random.random(len(policies)).tolist(), strict=True)
+    ]
 
 
 def n_step_returns(rewards: Sequence[float], bootstrap: float, discount: float) -> np.ndarray:
