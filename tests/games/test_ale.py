@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from ga3c.games import ale
 from ga3c.games.ale import find_rom, sticky_probability
 from ga3c.games.gym import area_weights
 from ga3c.games.make import make_games
@@ -173,3 +174,17 @@ def test_a_reset_is_no_data_however_long_its_no_ops_are():
         ends += over.sum()
     games.close()
     assert ends >= 2
+
+
+def test_a_game_is_cut_after_half_an_hour(monkeypatch):
+    assert ale.MAX_FRAMES == 30 * 60 * 60
+    monkeypatch.setattr(ale, "MAX_FRAMES", 400)
+    games = make_games(Config(game="Pong", noop_max=0), 1)
+    games.reset(seed=0)
+    played = [games.step(np.zeros(1, dtype=np.int64)) for _ in range(110)]
+    games.close()
+    (cut,) = np.flatnonzero([step.truncated[0] for step in played])
+    assert 4 * (cut + 1) == 400
+    assert not any(step.terminated[0] for step in played)
+    assert [len(step.finished) for step in played[cut - 1 : cut + 2]] == [0, 1, 0]
+    assert [bool(step.real[0]) for step in played[cut : cut + 3]] == [True, False, True]

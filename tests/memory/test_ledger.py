@@ -72,6 +72,17 @@ def test_an_overlap_of_a_part_is_seen():
     assert ledger.gaps() == [Gap(0, 0, 0, 2), Gap(0, 0, 7, 9)]
 
 
+def test_a_part_that_ended_again_takes_nothing_back():
+    """Neither where it begins with what had ended before, nor where it lies within it."""
+    for first in (4, 5):
+        ledger = played(Ledger(), 9)
+        ledger.settle([experience(0, 0, 4, 5), experience(0, 0, first, 2)])
+        assert ledger.overlapping == 2
+        assert ledger.gaps() == [Gap(0, 0, 0, 4)]
+        ledger.settle([experience(0, 0, 0, 4)])
+        assert ledger.gaps() == []
+
+
 def test_what_ends_after_its_agent_was_forgotten_overlaps():
     ledger = played(Ledger(), 4)
     (only,) = deliver(ledger, (0, 4))

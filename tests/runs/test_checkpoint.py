@@ -94,6 +94,14 @@ def test_where_all_are_damaged_the_reason_is_told(tmp_path):
         load_newest(tmp_path)
 
 
+def test_what_a_killed_process_left_unfinished_goes_with_the_next(tmp_path):
+    unfinished = save(tmp_path, 5).with_name(".000000000006.safetensors.4711")
+    unfinished.write_bytes(b"half of it")
+    save(tmp_path, 7)
+    assert not unfinished.exists()
+    assert [int(path.stem) for path in checkpoints_of(tmp_path)] == [7, 5]
+
+
 def test_a_run_that_went_on_from_the_one_before_gets_rid_of_the_damaged_one(tmp_path):
     save(tmp_path, 50)
     cut(save(tmp_path, 60))
@@ -102,8 +110,10 @@ def test_a_run_that_went_on_from_the_one_before_gets_rid_of_the_damaged_one(tmp_
     assert [int(path.stem) for path in checkpoints_of(tmp_path)] == [55]
 
 
-def test_a_changed_state_is_noticed(tmp_path):
+@pytest.mark.parametrize(("was", "now"), [(b"Pong", b"Gong"), (b'"weights"', b'"weightz"')], ids=["state", "name"])
+def test_a_changed_letter_is_noticed(tmp_path, was, now):
     path = save(tmp_path, 5)
-    path.write_bytes(path.read_bytes().replace(b"Pong", b"Gong"))
+    assert path.read_bytes().count(was) == 1
+    path.write_bytes(path.read_bytes().replace(was, now))
     with pytest.raises(CheckpointError, match="checksum"):
         load_checkpoint(path)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tuner.anneal import HORIZON, TRIAL, Anneal, Refusal, expected_gain, worth_of_a_window
+from tuner.anneal import HORIZON, HOT, TRIAL, Anneal, Refusal, expected_gain, worth_of_a_window
 from tuner.space import Setting, Space
 from tuner.strategy import Measurement, Plan, System
 
@@ -127,6 +127,26 @@ def test_opens_again_when_the_machine_changes(factor):
     assert rows[-1][1].incumbent.agents <= 4
 
 
+def test_what_was_refused_or_failed_is_tried_again_on_a_changed_machine():
+    """Two agents had too much lag, and a second predictor could not be had, until another program came or went."""
+    few, many, failing = Setting(1, 1, 1), Setting(2, 1, 1), Setting(1, 2, 1)
+    strategy = Anneal(dataclasses.replace(PLAN, space=Space(2, 2, 1)))
+
+    def window(changed):
+        setting = strategy.propose()
+        if setting.predictors > 1 and not changed:
+            return setting, strategy.observe(Measurement(few, (0.0,), 0.0, problem="no more threads"))
+        lag = 60.0 if setting.agents > 1 and not changed else 1.0
+        return setting, strategy.observe(measured(setting, 50.0 if changed else 100.0, lag_mean=lag))
+
+    before = [window(changed=False) for _ in range(30)]
+    assert {many, failing} <= {setting for setting, _ in before}
+    assert {setting for setting, _ in before[10:]} == {few}
+    reopened = next(decision for _ in range(10) if (decision := window(changed=True)[1]).verdict == "reopened")
+    assert reopened.temperature == HOT
+    assert {many, failing} <= {window(changed=True)[0] for _ in range(10)}
+
+
 def test_a_setting_that_wins_by_lag_is_refused_with_that_reason():
     strategy = Anneal(PLAN)
     random = np.random.default_rng(0)
@@ -245,6 +265,23 @@ def test_goes_back_to_what_all_windows_say_is_better():
             break
     assert decision.incumbent != lucky
     assert verdicts[-1] in ("returned", "accepted")
+
+
+@pytest.mark.parametrize(("tps", "gain", "returns"), [(98.0, 0.002, False), (97.0, 0.006, True)])
+def test_goes_back_for_a_gain_that_is_worth_it(tps, gain, returns):
+    """The challenger is measured once more, and all windows together now say that the start has this gain over it."""
+    start, lucky = Setting(8, 2, 2), Setting(8, 2, 1)
+    strategy = Anneal(dataclasses.replace(PLAN, start=start))
+    strategy.propose()
+    strategy.observe(measured(start, 100.0, 0.0))
+    strategy._proposal = lucky
+    assert strategy.observe(measured(lucky, 101.0, 0.0)).incumbent == lucky
+    strategy._temperature = HOT  # or it would have to be sure as well
+    decision = strategy.observe(measured(lucky, tps, 0.0))
+    indices = [strategy._index(setting) for setting in (start, lucky)]
+    gains, _ = strategy._knowledge.gain_over(indices[1])
+    assert gains[indices[0]] == pytest.approx(gain, abs=0.001)
+    assert (decision.verdict, decision.incumbent) == (("returned", start) if returns else ("kept", lucky))
 
 
 def taken(temperature, tps, noise):

@@ -304,6 +304,22 @@ def test_a_stop_does_not_wait_for_a_strategy_that_computes(tmp_path, tune):
     assert server.applied == []
 
 
+def test_a_strategy_that_fails_after_a_stop_changes_the_server_no_more(tune, caplog):
+    server, enough = FakeServer(), threading.Event()
+
+    class Broken(Listed):
+        def propose(self):
+            enough.wait(20)
+            raise ZeroDivisionError("on purpose")
+
+    thread = tune(server, lambda _: Broken(PLAN.start))
+    thread.stop(0)
+    enough.set()
+    thread.join(10)
+    assert "ZeroDivisionError: on purpose" in caplog.text
+    assert server.applied == []
+
+
 def test_an_exception_of_the_strategy_ends_the_tuner_alone(tmp_path, tune, caplog):
     server = FakeServer()
 

@@ -40,6 +40,20 @@ def test_one_agent_takes_its_turns_one_after_the_other():
     assert tps(PLENTY, (1, 1, 1))[0] == pytest.approx(50, rel=0.03)
 
 
+def test_an_update_takes_whole_experiences():
+    """At 250 steps a second, 7 or 10 samples are two experiences of 5, and 11 are three."""
+    batches = [replace(SYSTEM, min_batch=batch) for batch in (7, 10, 11)]
+    rates = [tps(PLENTY, (1, 1, 1), system=system, rounds=2000)[0] for system in batches]
+    assert rates == pytest.approx([25, 25, 250 / 15], rel=0.03)
+
+
+def test_the_two_halves_of_an_agent_share_one_process():
+    """2 ms a step and predictions for nothing: 500 steps a second, whichever half is on."""
+    machine = replace(PLENTY, predict_host=1e-6, predict_base=1e-6)
+    system = replace(SYSTEM, envs_per_agent=2)
+    assert tps(machine, (1, 1, 1), (3, 1, 1), system=system, rounds=2000) == pytest.approx([100, 300], rel=0.03)
+
+
 def test_agents_do_not_get_more_than_the_cores():
     """Two cores, 2 ms a step, predictions for nothing: 1,000 steps a second however many agents there are."""
     machine = replace(PLENTY, cores=2, predict_host=1e-6, predict_base=1e-6)
