@@ -10,17 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ga3c.runs.summary import Summary
     from ga3c.runs.training import RunFailed, train
     from ga3c.settings.config import Config
     from ga3c.settings.declare import ConfigError
 
 __version__ = "0.1.0"
-__all__ = ["Config", "ConfigError", "RunFailed", "__version__", "train"]
+__all__ = ["Config", "ConfigError", "RunFailed", "Summary", "__version__", "train"]
 
 HOMES = {
     "Config": "ga3c.settings.config",
     "ConfigError": "ga3c.settings.declare",
     "RunFailed": "ga3c.runs.training",
+    "Summary": "ga3c.runs.summary",
     "train": "ga3c.runs.training",
 }
 

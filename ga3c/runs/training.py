@@ -24,6 +24,7 @@ from ga3c.runs.display import Display, make_display
 from ga3c.runs.resolve import probe, resolve
 from ga3c.runs.rundir import RunDirectory
 from ga3c.runs.saving import Saving
+from ga3c.runs.summary import Rates, Summary
 from ga3c.runs.tuning import Tuning
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, settings_that
@@ -36,16 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RATES = (
-    "pps",
-    "tps",
-    "trained_per_second",
-    "agents",
-    "remote_agents",
-    "predictors",
-    "trainers",
-    "lag_mean",
-)  # of the whole session
 FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
 
@@ -58,13 +49,13 @@ class RunFailed(RuntimeError):
     """A run ended by a failure: logged with its traceback, and saved as far as it came."""
 
 
-def train(config: Config) -> dict[str, Any]:
+def train(config: Config) -> Summary:
     """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
     with stop_requests() as interrupted:
         return run_training(config, interrupted)
 
 
-def run_training(config: Config, interrupted: threading.Event) -> dict[str, Any]:
+def run_training(config: Config, interrupted: threading.Event) -> Summary:
     """``train`` for a caller who has its own way to interrupt."""
     spec = probe(config)
     resolved = resolve(config, spec)
@@ -101,7 +92,7 @@ class Training:
         self._first: Snapshot = self._stats.snapshot()  # when play began
         self._window = self._first  # when the window of the next line began
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Summary:
         reason, error = "", None
         try:
             reason = self._loop(*self._start())
@@ -233,17 +224,17 @@ class Training:
         self._directory.add_metrics(row, self._figures)
         self._directory.add_games(self._stats.take_games())
 
-    def _end(self, reason: str, refused: bool) -> dict[str, Any]:
+    def _end(self, reason: str, refused: bool) -> Summary:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""
         if self._tuning is not None:
             self._tuning.stop()
-        rates: dict[str, Any] = dict.fromkeys(RATES, 0)
+        rates: Any = dict.fromkeys(Rates.__annotations__, 0)
         if self._engine is not None:
             if self._playing and self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
                 self._log_window(self._engine)
             # Taken before the stop, which is no part of what is measured.
             row = window_row(self._first, self._stats.snapshot(), self._engine.setting, None, None)
-            rates = {key: row[key] for key in RATES}
+            rates = {key: row[key] for key in rates}
             self._engine.stop()
         self._directory.add_games(self._stats.take_games())
         if self._model is not None and self._engine is not None and not refused:
@@ -253,14 +244,14 @@ class Training:
                 log.error("%s", reason)
         summary = self._summary(rates, reason)
         if not refused:  # else it is no run, and one that was to be resumed stays as it is
-            if self._directory.write_summary(summary):
+            if self._directory.write_summary({**summary}):
                 log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
             else:
                 log.warning("%s: there is no summary of it", reason)
         self._directory.close()
         return summary
 
-    def _summary(self, rates: dict[str, Any], reason: str) -> dict[str, Any]:
+    def _summary(self, rates: Rates, reason: str) -> Summary:
         totals = self._stats.totals
         return {
             "steps": totals.steps,
