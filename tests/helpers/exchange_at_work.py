@@ -4,19 +4,23 @@ import threading
 
 import numpy as np
 
+from ga3c.algorithms.rule import make_acting
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
+from ga3c.memory.intake import Intake
 from ga3c.memory.queue import Queue
 from ga3c.memory.stats import Stats
+from ga3c.memory.turn import Reply, Request
 from ga3c.messages import wire
 from ga3c.messages.exchange import Exchange
 from ga3c.messages.links import AgentLink
-from ga3c.messages.wire import Header, Kind
+from ga3c.settings.config import Resolved
 
 RUN = 0x1234
 ENVS = 2  # of an agent
 HALVES = 4
 SPEC = EnvSpec(frame=(3,), stack=1, dtype="float32", action=Discrete(2))
+SCHEMA = make_acting(Resolved(correction="none"), SPEC).schema
 LARGEST = wire.largest_message(SPEC, envs=8, steps=5)
 
 
@@ -29,7 +33,8 @@ class Office:
         self.requests = Queue(lambda request: len(request.observations), most=100)
         self.experiences = Queue(lambda experience: experience.steps)
         given = {"largest_message": LARGEST, "halves": HALVES, **more}
-        self.exchange = Exchange(RUN, SPEC, self.requests, self.experiences, self.stats, **given)
+        intake = Intake(self.stats, self.requests.put, self.experiences.put)
+        self.exchange = Exchange(RUN, SPEC, SCHEMA, intake, self.stats, **given)
         self.thread = threading.Thread(target=self.exchange.run, daemon=True)
         self.thread.start()
         self.links = []
@@ -42,11 +47,10 @@ class Office:
         return link
 
     def answer(self, agent, version=0):
-        """What a predictor does; returns the values."""
-        policies, values = np.full((2, 2), 0.5, dtype=np.float32), np.array([1, 2], dtype=np.float32)
-        header = Header(Kind.REPLY, RUN, agent, 1, version)
-        self.exchange.send([(agent, wire.encode_reply(header, policies, values))])
-        return values
+        """What a predictor does; returns the outputs."""
+        outputs = np.array([[0.5, 0.5, 1], [0.5, 0.5, 2]], dtype=np.float32)
+        self.exchange.reply([(agent, Reply(1, version, outputs))])
+        return outputs
 
     def close(self):
         for link in self.links:
@@ -58,7 +62,7 @@ class Office:
 
 def request(agent=0, run=RUN, half=0, real=b"\0\0", first_env=0):
     observations = np.arange(3 * len(real), dtype=np.float32).reshape(len(real), 1, 3)
-    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), first_env, real, observations)
+    return wire.encode_request(run, Request(agent, half, first_env, real, observations))
 
 
 PLAYED = request(real=b"\1\1")
@@ -66,9 +70,13 @@ PLAYED = request(real=b"\1\1")
 
 def experience(agent=0, steps=1, first_step=0, env=0, version=0):
     frames = np.ones((steps, 3), dtype=np.float32)
-    return Experience(
-        agent, env, first_step, version, frames, np.zeros(steps, dtype=np.int32), np.zeros(steps, dtype=np.float32)
-    )
+    fields = {"actions": np.zeros(steps, dtype=np.int32), "returns": np.zeros(steps, dtype=np.float32)}
+    return Experience(agent, env, first_step, version, frames, fields)
+
+
+def delivery(half=0, **what):
+    """The message with such an experience."""
+    return wire.encode_experience(RUN, half, experience(**what), SCHEMA)
 
 
 def bad_messages(office):

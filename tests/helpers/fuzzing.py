@@ -6,9 +6,10 @@ import numpy as np
 
 from ga3c.games.spec import Finished
 from ga3c.memory.experience import Experience
+from ga3c.memory.turn import Request
 from ga3c.messages import wire
 from ga3c.messages.wire import Header, Kind, WireError
-from tests.messages.test_wire import decode
+from tests.messages.test_wire import decode, schema_of
 
 WITH_BODY = (Kind.REQUEST, Kind.EXPERIENCE)
 EXTREMES = [
@@ -38,14 +39,16 @@ def good_messages(spec, run, agent, half=0, version=0):
         first_step=0,
         version=version,
         frames=np.ones((spec.stack - 1 + steps, *spec.frame), spec.dtype),
-        actions=np.arange(steps, dtype=np.int32) % spec.actions,
-        returns=np.linspace(-1.0, 1.0, steps, dtype=np.float32),
+        fields={
+            "actions": np.arange(steps, dtype=np.int32) % spec.action.n,
+            "returns": np.linspace(-1.0, 1.0, steps, dtype=np.float32),
+        },
     )
-    policies = np.full((2, spec.actions), 1 / spec.actions, np.float32)
+    outputs = np.full((2, spec.action.n + 1), 1 / spec.action.n, np.float32)
     messages = [
         encode_request(header(Kind.REQUEST), np.ones((1, *spec.observation), spec.dtype)),
-        wire.encode_reply(header(Kind.REPLY), policies, np.zeros(2, np.float32)),
-        wire.encode_experience(run, half, experience),
+        wire.encode_reply(header(Kind.REPLY), outputs),
+        wire.encode_experience(run, half, experience, schema_of(spec)),
         wire.encode_scores(header(Kind.SCORES), (Finished(21.0, 100),)),
         wire.encode_failure(header(Kind.FAILURE), "the game is broken"),
         wire.encode_join(wire.Join(b"t" * wire.TOKEN_BYTES, "0.1.0")),
@@ -56,17 +59,19 @@ def good_messages(spec, run, agent, half=0, version=0):
 
 
 def encode_request(header, observations, first_env=0, real=b""):
-    return wire.encode_request(header.pack(), first_env, real or bytes(len(observations)), observations)
+    request = Request(header.agent, header.half, first_env, real or bytes(len(observations)), observations)
+    head, body = wire.encode_request(header.run, request)
+    return header.pack() + head[wire.HEADER.size :], body  # it has no version, and whichever stands there is not read
 
 
-def encode_again(header, value):
+def encode_again(header, value, spec):
     """The message that says what was decoded."""
     if header.kind == Kind.REQUEST:
         return encode_request(header, value.observations, value.first_env, value.real)
     if header.kind == Kind.REPLY:
-        return wire.encode_reply(header, value.policies, value.values)
+        return wire.encode_reply(header, value.outputs)
     if header.kind == Kind.EXPERIENCE:
-        return wire.encode_experience(header.run, header.half, value)
+        return wire.encode_experience(header.run, header.half, value, schema_of(spec))
     if header.kind == Kind.SCORES:
         return wire.encode_scores(header, value)
     if header.kind == Kind.FAILURE:
@@ -88,7 +93,7 @@ def taken(head, body, spec):
         value = decode(header.kind, head, body, spec)
     except WireError:
         return None
-    head_again, body_again = encode_again(header, value)
+    head_again, body_again = encode_again(header, value, spec)
     if header.kind in HEADER_ALONE:  # what follows is never read
         head = head[: len(head_again)]
     if header.kind == Kind.WELCOME:  # the same settings can be written in many ways

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import zmq
 
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.messages.links import identity
 from tests.helpers.fuzzing import damaged, good_messages, noise
 
@@ -61,7 +61,8 @@ def messages_of(way, run, agent, spec, chance):
 def serve(order):
     """Send that many messages at each word, and say how many it could; leave when there is no further word."""
     chance = random.Random(order["seed"])
-    spec = EnvSpec(**{**order["spec"], "frame": tuple(order["spec"]["frame"])})
+    frame, action = tuple(order["spec"]["frame"]), Discrete(**order["spec"]["action"])
+    spec = EnvSpec(**{**order["spec"], "frame": frame, "action": action})
     name, following = messages_of(order["way"], order["run"], order["agent"], spec, chance)
     with Sender(order["endpoint"], name, patience=1.0 if order["way"] == "duplicate" else PATIENCE) as sender:
         print(0, flush=True)

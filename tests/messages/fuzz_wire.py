@@ -1,6 +1,6 @@
 """Atheris on the messages, guided by the branches that an input reaches.
 
-python tests/fuzz_wire.py -runs=300000 DIRECTORY: good messages are put there first, and then what it finds.
+python tests/messages/fuzz_wire.py -runs=300000 DIRECTORY: good messages are put there first, and then what it finds.
 """
 
 import struct

@@ -12,20 +12,20 @@ import zmq
 from ga3c.agents.joining import read_settings
 from ga3c.agents.visitors import RemoteAgents
 from ga3c.games.spec import Finished
-from ga3c.memory.experience import Experience
+from ga3c.memory.turn import Reply, Request
 from ga3c.messages import wire
 from ga3c.messages.gate import Gate
 from ga3c.messages.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.messages.links import REMOTE, Link, NetworkLink, identity
 from ga3c.messages.wire import Header, Join, Kind, WireError
 from ga3c.settings.address import parse_address
-from ga3c.settings.config import Config
+from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError
 from tests.helpers.command_line import run
-from tests.helpers.exchange_at_work import LARGEST, RUN, SPEC, Office
+from tests.helpers.exchange_at_work import LARGEST, RUN, SPEC, Office, delivery
 from tests.helpers.waiting import wait_until
 
-CONFIG = Config(game="CartPole-v1", envs_per_agent=2, stall_seconds=0.3)
+CONFIG = Resolved(game="CartPole-v1", envs_per_agent=2, stall_seconds=0.3)
 ANYWHERE = "tcp://127.0.0.1:*"
 
 
@@ -44,7 +44,7 @@ class Server(Office):
     def join(self, token=b"t" * wire.TOKEN_BYTES, keys=None):
         """A connection and the number that it was given."""
         link = self.connect(keys)
-        link.send([wire.encode_join(Join(token, "test"))])
+        link.send(wire.encode_join(Join(token, "test")))
         head = receive(link)
         assert wire.read_header(head).kind == Kind.WELCOME
         return link, wire.read_header(head).agent
@@ -52,10 +52,8 @@ class Server(Office):
     def answer_all(self):
         """A reply to every request that waits."""
         for request in self.requests.drain():
-            count = len(request.observations)
-            header = Header(Kind.REPLY, RUN, request.agent, request.half)
-            reply = wire.encode_reply(header, np.full((count, 2), 0.5, np.float32), np.zeros(count, np.float32))
-            self.exchange.send([(request.agent, reply)])
+            outputs = np.tile(np.array([0.5, 0.5, 0], np.float32), (len(request.observations), 1))
+            self.exchange.reply([(request.agent, Reply(request.half, 0, outputs))])
 
     @property
     def bad(self):
@@ -94,19 +92,13 @@ def kind_of_next(link):
 
 def request(agent, half=0, real=b"\0", run=RUN):
     observations = np.zeros((len(real), 1, 3), np.float32)
-    return wire.encode_request(Header(Kind.REQUEST, run, agent, half).pack(), half, real, observations)
-
-
-def experience(agent, steps):
-    frames = np.ones((steps, 3), np.float32)
-    nothing = np.zeros(steps, np.float32)
-    return wire.encode_experience(RUN, 0, Experience(agent, 0, 0, 0, frames, nothing.astype(np.int32), nothing))
+    return wire.encode_request(run, Request(agent, half, half, real, observations))
 
 
 def play(server, link, agent, steps):
     """Ask, and play on every answer but the last."""
     for step in range(steps + 1):
-        link.send([request(agent, real=bytes([step > 0]))])
+        link.send(request(agent, real=bytes([step > 0])))
         wait_until(lambda: len(server.requests))
         server.answer_all()
         assert kind_of_next(link) == Kind.REPLY
@@ -115,7 +107,7 @@ def play(server, link, agent, steps):
 def test_who_joins_gets_a_number_and_the_settings_that_playing_needs(server):
     first = server.stats.number_agent()
     link = server.connect()
-    link.send([wire.encode_join(Join(b"t" * wire.TOKEN_BYTES, "test"))])
+    link.send(wire.encode_join(Join(b"t" * wire.TOKEN_BYTES, "test")))
     head = receive(link)
     header = wire.read_header(head)
     assert (header.run, header.agent) == (RUN, first + 1)
@@ -128,7 +120,7 @@ def test_who_joins_gets_a_number_and_the_settings_that_playing_needs(server):
 def test_what_an_agent_plays_arrives_and_is_answered(server):
     link, agent = server.join()
     play(server, link, agent, steps=3)
-    link.send([experience(agent, 2)])
+    link.send(delivery(agent=agent, steps=2))
     wait_until(lambda: len(server.experiences) == 1)
     server.remote.tend()
     assert server.remote.playing == 1
@@ -139,7 +131,7 @@ def test_what_an_agent_plays_arrives_and_is_answered(server):
 def test_who_asks_again_before_it_was_answered_is_not_heard(server):
     """A stranger cannot fill the queues: there are no more requests under way than an agent has halves."""
     link, agent = server.join()
-    link.send([request(agent), request(agent, half=1), *[request(agent)] * 50])
+    link.send(request(agent), request(agent, half=1), *[request(agent)] * 50)
     wait_until(lambda: server.bad == 50)
     assert len(server.requests) == 2
 
@@ -147,7 +139,7 @@ def test_who_asks_again_before_it_was_answered_is_not_heard(server):
 def test_who_tells_of_games_before_it_could_play_is_not_heard(server):
     link, agent = server.join()
     score = wire.encode_scores(Header(Kind.SCORES, RUN, agent), (Finished(1.0, 1),))
-    link.send([score] * 50)
+    link.send(*[score] * 50)
     wait_until(lambda: server.bad == 50)
     assert server.stats.totals.episodes == 0
 
@@ -155,12 +147,12 @@ def test_who_tells_of_games_before_it_could_play_is_not_heard(server):
 def test_who_did_not_join_or_takes_anothers_number_is_refused(server):
     link, agent = server.join()
     other, _ = server.join(b"u" * wire.TOKEN_BYTES)
-    other.send([request(agent)])
+    other.send(request(agent))
     wait_until(lambda: server.bad == 1)
     server.exchange.admit(99, 2)  # a local agent
-    other.send([request(99)])
+    other.send(request(99))
     wait_until(lambda: server.bad == 2)
-    server.connect().send([request(agent)])
+    server.connect().send(request(agent))
     wait_until(lambda: server.bad == 3)
     assert len(server.requests) == 0
     play(server, link, agent, steps=1)
@@ -170,7 +162,7 @@ def test_who_has_the_name_of_a_local_agents_connection_is_refused(server):
     server.exchange.admit(7, 2)
     with closing(Link(identity(RUN, 7))) as link:
         link._dealer.connect(server.gate.endpoint)
-        link.send([request(7), wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test"))])
+        link.send(request(7), wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test")))
         wait_until(lambda: server.bad == 2)
     assert len(server.requests) == 0
 
@@ -178,7 +170,7 @@ def test_who_has_the_name_of_a_local_agents_connection_is_refused(server):
 def test_a_local_connection_cannot_join(server):
     with closing(Link(REMOTE + bytes(16))) as link:
         link._dealer.connect(server.exchange.endpoint)
-        link.send([wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test"))])
+        link.send(wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test")))
         wait_until(lambda: server.bad == 1)
     assert not server.exchange.remote_members()
 
@@ -186,7 +178,7 @@ def test_a_local_connection_cannot_join(server):
 def test_who_is_silent_is_away_and_is_told_to_join_again_when_it_comes_back(server, caplog):
     link, agent = server.join()
     play(server, link, agent, steps=3)
-    link.send([request(agent, half=1)])
+    link.send(request(agent, half=1))
     wait_until(lambda: len(server.requests))
     server.answer_all()
     assert kind_of_next(link) == Kind.REPLY
@@ -194,7 +186,7 @@ def test_who_is_silent_is_away_and_is_told_to_join_again_when_it_comes_back(serv
         wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
     assert f"agent {agent} was silent for 0 s; 3 steps of it are lost" in caplog.text
     assert server.stats.totals.lost_steps == 3
-    link.send([request(agent, real=b"\1")])
+    link.send(request(agent, real=b"\1"))
     assert kind_of_next(link) == Kind.REJOIN
     assert server.stats.totals.steps == 3  # the late one never was
     assert server.bad == 0
@@ -202,7 +194,7 @@ def test_who_is_silent_is_away_and_is_told_to_join_again_when_it_comes_back(serv
 
 def test_who_waits_for_the_server_is_not_silent(server):
     link, agent = server.join()
-    link.send([request(agent), request(agent, half=1)])
+    link.send(request(agent), request(agent, half=1))
     wait_until(lambda: len(server.requests) == 2)
     until = time.monotonic() + 4 * CONFIG.stall_seconds
     while time.monotonic() < until:
@@ -227,7 +219,7 @@ def test_who_joins_again_leaves_its_old_number(server):
 def test_who_lost_its_connection_is_gone_before_it_is_silent_for_too_long(server, caplog):
     link, agent = server.join()
     play(server, link, agent, steps=3)
-    link.send([request(agent), request(agent, half=1)])
+    link.send(request(agent), request(agent, half=1))
     wait_until(lambda: len(server.requests) == 2)  # which it would wait for, so that it could never be called silent
     server.links.remove(link)
     link.close()
@@ -237,7 +229,7 @@ def test_who_lost_its_connection_is_gone_before_it_is_silent_for_too_long(server
 
 def test_an_agent_of_another_run_is_counted_and_told_to_join(server):
     link = server.connect()
-    link.send([request(5, run=RUN + 1)])
+    link.send(request(5, run=RUN + 1))
     assert kind_of_next(link) == Kind.REJOIN
     wait_until(lambda: server.bad == 1)
 
@@ -245,7 +237,7 @@ def test_an_agent_of_another_run_is_counted_and_told_to_join(server):
 def test_an_agent_of_another_layout_learns_which_one_is_spoken(server):
     link = server.connect()
     head, _ = wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "old"))
-    link.send([(head[:4] + bytes([wire.LAYOUT + 1]) + head[5:], b"")])
+    link.send((head[:4] + bytes([wire.LAYOUT + 1]) + head[5:], b""))
     assert kind_of_next(link) == Kind.REJOIN
     wait_until(lambda: server.bad == 1)
 
@@ -254,7 +246,7 @@ def test_an_agent_of_another_layout_learns_which_one_is_spoken(server):
     "after_header", [b"short", b"t" * 16 + b"\xff", b"t" * 16 + b"\x1b[2J", b"t" * 16 + b"9" * 65], ids=repr
 )
 def test_a_join_that_cannot_be_read_is_a_bad_message(server, after_header):
-    server.connect().send([(Header(Kind.JOIN, 0, 0).pack() + after_header, b"")])
+    server.connect().send((Header(Kind.JOIN, 0, 0).pack() + after_header, b""))
     wait_until(lambda: server.bad == 1)
     assert not server.exchange.remote_members()
 
@@ -270,7 +262,7 @@ def test_settings_that_are_not_those_of_playing_are_refused(settings):
 def test_who_comes_when_the_run_ends_is_told_to_stop(server):
     server.remote.tell_to_leave()
     link = server.connect()
-    link.send([wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test"))])
+    link.send(wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test")))
     assert kind_of_next(link) == Kind.STOP
 
 
@@ -288,7 +280,7 @@ def test_the_last_words_of_a_server_still_arrive(serve):
 
 def test_a_message_that_is_too_large_is_never_taken_in(server):
     link, agent = server.join()
-    link.send([(request(agent)[0], bytes(2_000_000))])
+    link.send((request(agent)[0], bytes(2_000_000)))
     wait_until(lambda: link.receive(0.1) is None and link.broken)
     assert server.stats.totals.steps == 0
 
@@ -306,7 +298,7 @@ def test_with_the_right_keys_it_plays(serve, keys):
     link, agent = server.join(keys=ours)
     play(server, link, agent, steps=3)
     # As large as an agent may ever send, to which encryption adds some more.
-    link.send([(b"not a header", bytes(wire.largest_message(SPEC, envs=2, steps=5)))])
+    link.send((b"not a header", bytes(wire.largest_message(SPEC, envs=2, steps=5))))
     wait_until(lambda: server.bad == 1)
     play(server, link, agent, steps=0)
 
@@ -322,7 +314,7 @@ def test_with_other_keys_it_is_refused_and_told_of(serve, keys, caplog, which):
     }[which]
     with caplog.at_level("WARNING", logger="ga3c"):
         link = server.connect(wrong)
-        link.send([wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test"))])
+        link.send(wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test")))
         wait_until(lambda: link.receive(0.05) or link.broken or "refused" in caplog.text)
         wait_until(lambda: "connection(s) refused: without the right keys" in caplog.text)
         for _ in range(10):  # it goes on trying, which is not told each time
@@ -408,7 +400,7 @@ def has_ipv6():
 def test_ipv6():
     gate = Gate("tcp://[::1]:*", None, largest_message=1000)
     with closing(gate), closing(NetworkLink(gate.endpoint, None)) as link:
-        link.send([wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test"))])
+        link.send(wire.encode_join(Join(bytes(wire.TOKEN_BYTES), "test")))
         wait_until(lambda: gate.router.poll(10, zmq.POLLIN))
 
 

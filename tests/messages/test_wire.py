@@ -5,10 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from ga3c.games.spec import Discrete, EnvSpec, Finished
-from ga3c.memory.experience import Experience
+from ga3c.algorithms.rule import make_acting
+from ga3c.games.spec import Box, Discrete, EnvSpec, Finished
+from ga3c.memory.experience import Experience, Field, Schema, action_field
+from ga3c.memory.turn import Request
 from ga3c.messages import wire
 from ga3c.messages.wire import Header, Kind, WireError
+from ga3c.settings.config import Resolved
 
 IMAGES = EnvSpec(frame=(3, 2), stack=4, dtype="uint8", action=Discrete(5))
 VECTORS = EnvSpec(frame=(7,), stack=1, dtype="float32", action=Discrete(3))
@@ -28,32 +31,46 @@ def some(spec, *shape):
     return (values % 251).astype(spec.dtype)
 
 
+def schema_of(spec, corrected=False):
+    return make_acting(Resolved(correction="vtrace" if corrected else "none"), spec).schema
+
+
 def make_experience(spec, steps=3, *, corrected=False):
-    correction = {}
+    fields = {
+        "actions": np.arange(steps, dtype=np.int32) % spec.action.n,
+        "returns": np.linspace(-1.5, 2.5, steps, dtype=np.float32),
+    }
     if corrected:
-        chances = np.linspace(0.1, 1.0, steps, dtype=np.float32)
-        correction = {"rewards": np.linspace(-1, 1, steps, dtype=np.float32), "chances": chances, "terminated": True}
+        fields["rewards"] = np.linspace(-1, 1, steps, dtype=np.float32)
+        fields["chances"] = np.linspace(0.1, 1.0, steps, dtype=np.float32)
     return Experience(
         agent=AGENT,
         env=9,
         first_step=2**35,
         version=VERSION,
         frames=some(spec, spec.stack - 1 + steps + corrected),
-        actions=np.arange(steps, dtype=np.int32) % spec.actions,
-        returns=np.linspace(-1.5, 2.5, steps, dtype=np.float32),
-        **correction,
+        fields=fields,
+        terminated=corrected,
     )
+
+
+def encode_experience(spec, experience, *, corrected=False):
+    return wire.encode_experience(RUN, HALF, experience, schema_of(spec, corrected))
+
+
+def encode_request(first_env, real, observations):
+    return wire.encode_request(RUN, Request(AGENT, HALF, first_env, real, observations))
 
 
 def message(kind, spec):
     """A good message of this kind."""
     if kind == Kind.REQUEST:
-        return wire.encode_request(header(kind).pack(), 4, b"\0\1", some(spec, 2, spec.stack))
+        return encode_request(4, b"\0\1", some(spec, 2, spec.stack))
     if kind == Kind.REPLY:
-        policies = np.full((2, spec.actions), 1 / spec.actions, dtype=np.float32)
-        return wire.encode_reply(header(kind), policies, np.array([0.5, -3.0], dtype=np.float32))
+        policies = np.full((2, spec.action.n), 1 / spec.action.n, dtype=np.float32)
+        return wire.encode_reply(header(kind), np.column_stack([policies, np.array([0.5, -3.0], dtype=np.float32)]))
     if kind == Kind.EXPERIENCE:
-        return wire.encode_experience(RUN, HALF, make_experience(spec))
+        return encode_experience(spec, make_experience(spec))
     if kind == Kind.SCORES:
         return wire.encode_scores(header(kind), (Finished(-21.0, 900), Finished(1e6, 2**40)))
     if kind == Kind.FAILURE:
@@ -73,7 +90,7 @@ def decode(kind, head, body, spec):
     if kind == Kind.REPLY:
         return wire.decode_reply(read, head)
     if kind == Kind.EXPERIENCE:
-        return wire.decode_experience(read, head, body, spec)
+        return wire.decode_experience(read, head, body, spec, schema_of(spec))
     if kind == Kind.SCORES:
         return wire.decode_scores(head)
     if kind == Kind.FAILURE:
@@ -123,7 +140,7 @@ def test_header_round_trip(kind):
 @pytest.mark.parametrize("spec", SPECS)
 def test_request_round_trip(spec):
     observations = some(spec, 2, spec.stack)
-    head, body = wire.encode_request(header(Kind.REQUEST).pack(), 4, b"\0\1", observations)
+    head, body = encode_request(4, b"\0\1", observations)
     # As bytes, and as the views of a socket's buffers.
     for view in (bytes, memoryview):
         request = decode(Kind.REQUEST, view(head), view(bytes(body)), spec)
@@ -135,26 +152,24 @@ def test_request_round_trip(spec):
 
 def test_request_of_observations_that_do_not_lie_in_one_piece():
     observations = some(IMAGES, 4, IMAGES.stack)[::2]
-    head, body = wire.encode_request(header(Kind.REQUEST).pack(), 0, bytes(2), observations)
+    head, body = encode_request(0, bytes(2), observations)
     np.testing.assert_array_equal(decode(Kind.REQUEST, head, body, IMAGES).observations, observations)
 
 
 def test_reply_round_trip():
-    policies = np.array([[0.25, 0.75, 0], [0.5, 0.125, 0.375]], dtype=np.float32)
-    values = np.array([1.5, -2.0], dtype=np.float32)
-    head, body = wire.encode_reply(header(Kind.REPLY), policies, values)
+    outputs = np.array([[0.25, 0.75, 0, 1.5], [0.5, 0.125, 0.375, -2.0]], dtype=np.float32)
+    head, body = wire.encode_reply(header(Kind.REPLY), outputs)
     for view in (bytes, memoryview):
         reply = decode(Kind.REPLY, view(head), body, VECTORS)
         assert (reply.half, reply.version) == (HALF, VERSION)
-        np.testing.assert_array_equal(reply.policies, policies)
-        np.testing.assert_array_equal(reply.values, values)
+        np.testing.assert_array_equal(reply.outputs, outputs)
 
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("steps", [1, 3])
 def test_experience_round_trip(spec, steps):
     sent = make_experience(spec, steps)
-    head, body = wire.encode_experience(RUN, HALF, sent)
+    head, body = encode_experience(spec, sent)
     read = wire.read_header(head)
     assert (read.kind, read.run, read.agent, read.half) == (Kind.EXPERIENCE, RUN, AGENT, HALF)
     for view in (bytes, memoryview):
@@ -162,35 +177,41 @@ def test_experience_round_trip(spec, steps):
         assert (got.agent, got.env, got.first_step, got.version) == (AGENT, 9, 2**35, VERSION)
         assert (got.steps, got.frames.dtype) == (steps, spec.dtype)
         np.testing.assert_array_equal(got.frames, sent.frames)
-        np.testing.assert_array_equal(got.actions, sent.actions)
-        np.testing.assert_array_equal(got.returns, sent.returns)
+        assert got.fields.keys() == {"actions", "returns"}
+        np.testing.assert_array_equal(got.fields["actions"], sent.fields["actions"])
+        np.testing.assert_array_equal(got.fields["returns"], sent.fields["returns"])
+        assert got.terminated is False
 
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("steps", [1, 3])
 def test_corrected_experience_round_trip(spec, steps):
     sent = make_experience(spec, steps, corrected=True)
-    head, body = wire.encode_experience(RUN, HALF, sent)
-    got = wire.decode_experience(wire.read_header(head), head, body, spec, corrected=True)
-    for name in ("frames", "actions", "returns", "rewards", "chances"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(sent, name))
+    head, body = encode_experience(spec, sent, corrected=True)
+    got = wire.decode_experience(wire.read_header(head), head, body, spec, schema_of(spec, corrected=True))
+    np.testing.assert_array_equal(got.frames, sent.frames)
+    assert got.fields.keys() == {"actions", "returns", "rewards", "chances"}
+    for name, numbers in sent.fields.items():
+        np.testing.assert_array_equal(got.fields[name], numbers)
     assert got.terminated is True
 
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_an_experience_has_a_correction_where_it_is_expected_and_nowhere_else(corrected):
-    head, body = wire.encode_experience(RUN, HALF, make_experience(VECTORS, corrected=corrected))
-    with pytest.raises(WireError, match="bytes where"):
-        wire.decode_experience(wire.read_header(head), head, body, VECTORS, corrected=not corrected)
+    head, body = encode_experience(VECTORS, make_experience(VECTORS, corrected=corrected), corrected=corrected)
+    for reached, why in ((not corrected, "frames of 3 steps"), (corrected, "an experience of .* bytes where")):
+        other = schema_of(VECTORS, not corrected)._replace(reached=reached)
+        with pytest.raises(WireError, match=why):
+            wire.decode_experience(wire.read_header(head), head, body, VECTORS, other)
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.5, 1.5])
 def test_a_chance_that_is_none_is_refused(chance):
     sent = make_experience(VECTORS, corrected=True)
-    sent.chances[1] = chance
-    head, body = wire.encode_experience(RUN, HALF, sent)
+    sent.fields["chances"][1] = chance
+    head, body = encode_experience(VECTORS, sent, corrected=True)
     with pytest.raises(WireError, match="chances"):
-        wire.decode_experience(wire.read_header(head), head, body, VECTORS, corrected=True)
+        wire.decode_experience(wire.read_header(head), head, body, VECTORS, schema_of(VECTORS, corrected=True))
 
 
 @pytest.mark.parametrize("games", [(Finished(-20.5, 1),), (Finished(1e9, 2**40), Finished(0.0, 3))])
@@ -304,8 +325,8 @@ def test_an_experience_has_one_to_max_steps_steps():
 def test_an_action_outside_the_space_is_refused(action, bad):
     # It would index outside the policy: an error in the middle of a training batch of others.
     sent = make_experience(IMAGES)
-    sent.actions[1] = action
-    head, body = wire.encode_experience(RUN, HALF, sent)
+    sent.fields["actions"][1] = action
+    head, body = encode_experience(IMAGES, sent)
     assert refused(Kind.EXPERIENCE, head, body, IMAGES) == bad
 
 
@@ -336,27 +357,115 @@ def test_observations_of_another_game_are_refused():
 @pytest.mark.parametrize(("envs", "steps"), [(1, 1), (1, 1024), (1024, 5)])
 def test_no_message_is_larger_than_the_limit_on_messages(spec, envs, steps):
     limit = wire.largest_message(spec, envs, steps)
-    request = wire.encode_request(header(Kind.REQUEST).pack(), 0, bytes(envs), some(spec, envs, spec.stack))
-    experience = wire.encode_experience(RUN, HALF, make_experience(spec, steps))
+    request = encode_request(0, bytes(envs), some(spec, envs, spec.stack))
+    experience = encode_experience(spec, make_experience(spec, steps, corrected=True), corrected=True)
     scores = wire.encode_scores(header(Kind.SCORES), (Finished(0.0, 1),) * envs)
     assert max(len(part) for parts in (request, experience, scores) for part in parts) <= limit
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_an_agent_neither_sends_returns_nor_takes_predictions_that_are_not_finite(number):
+def test_neither_returns_nor_predictions_that_are_not_finite_are_taken(number):
     experience = make_experience(IMAGES)
-    experience.returns[1] = number
+    experience.fields["returns"][1] = number  # which a rollout would not have made
+    head, body = encode_experience(IMAGES, experience)
     with pytest.raises(WireError, match="returns that are not finite"):
-        wire.encode_experience(RUN, HALF, experience)
-    for place in (0, 1):
-        predictions = [np.full((2, 3), 0.5, np.float32), np.zeros(2, np.float32)]
-        predictions[place].flat[1] = number
-        head, body = wire.encode_reply(header(Kind.REPLY), *predictions)
+        decode(Kind.EXPERIENCE, head, body, IMAGES)
+    for place in (1, 3):  # of a policy, and a value
+        outputs = np.full((2, 4), 0.5, np.float32)
+        outputs[1, place] = number
+        head, body = wire.encode_reply(header(Kind.REPLY), outputs)
         assert refused(Kind.REPLY, head, body, IMAGES)
 
 
 def test_numbers_whose_squares_overflow_are_finite_all_the_same():
     experience = make_experience(VECTORS)
-    experience.returns[:], experience.frames[:] = 3e38, -3e38
-    head, body = wire.encode_experience(RUN, HALF, experience)
+    experience.fields["returns"][:], experience.frames[:] = 3e38, -3e38
+    head, body = encode_experience(VECTORS, experience)
     assert not refused(Kind.EXPERIENCE, head, body, VECTORS)
+
+
+# Experiences as a schema says
+
+
+BOXES = EnvSpec(frame=(2,), stack=2, dtype="float32", action=Box((2,), -0.5, 2.0))
+ANY = Schema((action_field(BOXES.action), Field("returns", "<f4"), Field("place", "<u8", (1, 3))), reached=True)
+
+
+def make_boxed(steps=3):
+    return Experience(
+        agent=AGENT,
+        env=9,
+        first_step=4,
+        version=VERSION,
+        frames=some(BOXES, BOXES.stack + steps),
+        fields={
+            "actions": np.linspace(-0.5, 2.0, 2 * steps, dtype=np.float32).reshape(steps, 2),
+            "returns": np.linspace(-1.5, 2.5, steps, dtype=np.float32),
+            "place": 2**60 + np.arange(3 * steps, dtype=np.uint64).reshape(steps, 1, 3),
+        },
+    )
+
+
+def decode_boxed(head, body, schema=ANY):
+    return wire.decode_experience(wire.read_header(head), head, body, BOXES, schema)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_actions_that_are_arrays_and_fields_of_any_kind_come_out_as_they_went_in(steps):
+    sent = make_boxed(steps)
+    for view in (bytes, memoryview):
+        head, body = wire.encode_experience(RUN, HALF, sent, ANY)
+        got = decode_boxed(view(head), view(bytes(body)))
+        assert got.steps == steps
+        assert list(got.fields) == ["actions", "returns", "place"]
+        for field in ANY.fields:
+            assert got.fields[field.name].shape == (steps, *field.shape)
+            assert got.fields[field.name].dtype == field.dtype
+            np.testing.assert_array_equal(got.fields[field.name], sent.fields[field.name])
+        np.testing.assert_array_equal(got.frames, sent.frames)
+
+
+def test_fields_are_sent_as_the_schema_says_whatever_they_were():
+    sent = make_boxed()
+    sent.fields["actions"], wanted = sent.fields["actions"].astype(np.float64), sent.fields["actions"]
+    sent.fields["of no concern"] = np.zeros(99)
+    got = decode_boxed(*wire.encode_experience(RUN, HALF, sent, ANY))
+    np.testing.assert_array_equal(got.fields["actions"], wanted)
+    assert "of no concern" not in got.fields
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [(-0.51, "actions below -0.5"), (2.01, "actions above 2"), (np.nan, "actions that are not finite")],
+)
+def test_an_action_outside_its_bounds_is_refused(action, why):
+    sent = make_boxed()
+    sent.fields["actions"][1, 1] = action
+    with pytest.raises(WireError, match=why):
+        decode_boxed(*wire.encode_experience(RUN, HALF, sent, ANY))
+
+
+@pytest.mark.parametrize("terminated", [2, 255, 256, 2**32 - 1])
+def test_an_episode_ended_or_not_and_nothing_else(terminated):
+    sent = make_boxed()
+    head, body = wire.encode_experience(RUN, HALF, sent, ANY)
+    for known in (0, 1):
+        fields = (9, 4, 3, len(sent.frames), known)
+        assert decode_boxed(changed(head, wire.EXPERIENCE, *fields), body).terminated is bool(known)
+    with pytest.raises(WireError, match=f"an end of an episode of kind {terminated}"):
+        decode_boxed(changed(head, wire.EXPERIENCE, 9, 4, 3, len(sent.frames), terminated), body)
+
+
+@pytest.mark.parametrize("missing", range(1, 9))
+def test_a_field_that_is_too_short_is_refused(missing):
+    head, body = wire.encode_experience(RUN, HALF, make_boxed(), ANY)
+    with pytest.raises(WireError, match="an experience of .* bytes where"):
+        decode_boxed(head[:-missing], body)
+
+
+def test_fields_and_frames_that_the_receiver_does_not_expect_are_refused():
+    head, body = wire.encode_experience(RUN, HALF, make_boxed(), ANY)
+    with pytest.raises(WireError, match="an experience of .* bytes where"):
+        decode_boxed(head, body, ANY._replace(fields=ANY.fields[:2]))
+    with pytest.raises(WireError, match="frames of 3 steps"):
+        decode_boxed(head, body, ANY._replace(reached=False))

@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from ga3c.memory.experience import Experience
 from ga3c.messages import wire
 from ga3c.messages.wire import Header, Kind
 from tests.helpers.fuzzing import damaged, encode_request, good_messages, taken
-from tests.messages.test_wire import BYTES, IMAGES, VECTORS, decode
+from tests.messages.test_wire import BYTES, IMAGES, VECTORS, decode, schema_of
 
 SPECS = st.sampled_from([IMAGES, VECTORS, BYTES])
 RUN, AGENT = 2**63 + 5, 70_000
@@ -58,32 +57,36 @@ def test_a_request_comes_out_as_it_went_in(data, spec, header, count):
 
 @quick
 @given(st.data(), headers(Kind.REPLY), st.integers(1, MOST), st.integers(1, 20))
-def test_a_reply_comes_out_as_it_went_in(data, header, count, actions):
-    policies, values = data.draw(finite("<f4", (count, actions))), data.draw(finite("<f4", count))
-    head, body = wire.encode_reply(header, policies, values)
+def test_a_reply_comes_out_as_it_went_in(data, header, count, width):
+    outputs = data.draw(finite("<f4", (count, width)))
+    head, body = wire.encode_reply(header, outputs)
     got = decode(Kind.REPLY, head, body, IMAGES)
     assert (got.half, got.version) == (header.half, header.version)
-    np.testing.assert_array_equal(got.policies, policies)
-    np.testing.assert_array_equal(got.values, values)
+    np.testing.assert_array_equal(got.outputs, outputs)
 
 
 @quick
 @given(st.data(), SPECS, headers(Kind.EXPERIENCE), st.integers(1, MOST), st.booleans(), unsigned(32), unsigned(64))
 def test_an_experience_comes_out_as_it_went_in(data, spec, header, steps, corrected, env, first_step):
     frames = data.draw(finite(spec.dtype, (spec.stack - 1 + steps + corrected, *spec.frame)))
-    actions = data.draw(arrays.arrays("<i4", steps, elements=st.integers(0, spec.actions - 1)))
-    returns = data.draw(finite("<f4", steps))
-    sent = Experience(header.agent, env, first_step, header.version, frames, actions, returns)
+    fields = {
+        "actions": data.draw(arrays.arrays("<i4", steps, elements=st.integers(0, spec.action.n - 1))),
+        "returns": data.draw(finite("<f4", steps)),
+    }
     if corrected:
-        chances = data.draw(arrays.arrays("<f4", steps, elements=st.floats(2**-20, 1, width=32)))
-        rewards, terminated = data.draw(finite("<f4", steps)), data.draw(st.booleans())
-        sent = replace(sent, rewards=rewards, chances=chances, terminated=terminated)
-    head, body = wire.encode_experience(header.run, header.half, sent)
+        fields["chances"] = data.draw(arrays.arrays("<f4", steps, elements=st.floats(2**-20, 1, width=32)))
+        fields["rewards"] = data.draw(finite("<f4", steps))
+    terminated = data.draw(st.booleans())
+    sent = Experience(header.agent, env, first_step, header.version, frames, fields, terminated)
+    head, body = wire.encode_experience(header.run, header.half, sent, schema_of(spec, corrected))
     assert wire.read_header(head) == header
-    got = wire.decode_experience(wire.read_header(head), head, body, spec, corrected=corrected)
+    got = wire.decode_experience(header, head, body, spec, schema_of(spec, corrected))
     assert (got.agent, got.env, got.first_step, got.version) == (header.agent, env, first_step, header.version)
-    for one, other in ((got.frames, frames), (got.actions, actions), (got.returns, returns)):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(got.frames, frames)
+    assert got.fields.keys() == fields.keys()
+    for name, numbers in fields.items():
+        np.testing.assert_array_equal(got.fields[name], numbers)
+    assert got.terminated is terminated
 
 
 @quick
