@@ -2,9 +2,11 @@
 
 import logging
 import math
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +71,23 @@ class Bench:
 
     def another_trainer(self):
         return Trainer(self.config, self.model, self.stats, self.bad_updates)
+
+    def play(self, *experiences):
+        """Let an agent have played these and delivered them, each in an environment of its own; returns them."""
+        ledger = self.stats.ledger
+        ledger.open(0, len(experiences))
+        experiences = [replace(experience, env=env) for env, experience in enumerate(experiences)]
+        for env, experience in enumerate(experiences):
+            for _ in range(experience.steps):
+                ledger.play(0, env, b"\1")
+            ledger.deliver(experience)
+        self.stats.add(steps=sum(experience.steps for experience in experiences))
+        return experiences
+
+    def unaccounted(self):
+        """Steps that neither were trained on nor counted as thrown away, or more than once."""
+        self.stats.close_ledger()
+        return self.stats.totals.unaccounted_steps, self.stats.totals.under_way
 
     def advance(self, updates):
         """Other trainers' updates, which change nothing."""
@@ -211,6 +230,14 @@ def test_stale_experiences_are_dropped_and_counted():
     torch.testing.assert_close(bench.model.gradients[0][1], expected, atol=1e-5, rtol=1e-4)
 
 
+def test_every_step_of_a_batch_ends_once_trained_or_stale():
+    bench = Bench(max_lag=4)
+    bench.advance(10)
+    bench.trainer.train(bench.play(make_experience(1, version=5), make_experience(2, steps=3, version=6)))
+    assert (bench.stats.totals.stale_steps, bench.stats.totals.samples) == (5, 3)
+    assert bench.unaccounted() == (0, 0)
+
+
 def test_updates_of_at_least_the_minimum_batch_are_counted_apart():
     bench = Bench(min_batch=5)
     bench.trainer.train([make_experience(1, steps=5)])
@@ -266,6 +293,34 @@ def test_a_loss_that_is_not_finite_is_not_applied(returns, caplog):
     # What goes into means must not be spoilt for good.
     assert math.isfinite(bench.stats.totals.value_loss)
     assert math.isfinite(bench.stats.totals.gradient_norm)
+
+
+def test_a_gradient_that_is_not_finite_is_not_applied_though_the_loss_is(caplog):
+    bench = Bench()
+    before = bench.model.version
+    with caplog.at_level(logging.WARNING, logger="ga3c"):
+        bench.trainer.train([make_experience(steps=1, returns=1.5e19)])  # its square is finite, a sum of several is not
+    assert re.search(r"loss \S+e\+38, gradient norm inf ", caplog.text)
+    assert bench.model.version is before
+    assert (bench.stats.totals.bad_updates, bench.stats.totals.updates) == (1, 0)
+
+
+def fail(loss):
+    raise ZeroDivisionError("on purpose")
+
+
+@pytest.mark.parametrize("returns", [math.nan, None], ids=["bad", "failed"])
+def test_every_step_of_a_batch_ends_once_where_it_could_not_be_trained(returns):
+    bench = Bench()
+    experiences = bench.play(make_experience(1, returns=returns), make_experience(2, steps=3))
+    if returns is None:
+        bench.model.gradient = fail
+        with pytest.raises(ZeroDivisionError):
+            bench.trainer.train(experiences)
+    else:
+        bench.trainer.train(experiences)
+    assert (bench.stats.totals.lost_steps, bench.stats.totals.samples) == (8, 0)
+    assert bench.unaccounted() == (0, 0)
 
 
 def test_five_bad_updates_in_a_row_end_training():

@@ -46,6 +46,7 @@ def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch,
     assert totals.lost_steps > 0  # what they had begun
     serving.server.stop()
     assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
+    assert totals.unaccounted_steps == 0
 
 
 def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch):
@@ -89,6 +90,7 @@ def test_an_agent_that_was_stopped_for_less_plays_on(start):
     assert totals.bad_messages == totals.bad_updates == 0
     serving.server.stop()
     assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
+    assert totals.unaccounted_steps == 0
 
 
 @pytest.mark.long
@@ -164,6 +166,7 @@ def test_a_game_that_breaks_once_costs_its_agent_and_no_more(start, tmp_path, mo
     assert totals.lost_steps > 0
     serving.close()
     assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
+    assert totals.unaccounted_steps == 0
     text = serving.log_path.read_text()
     for fault, sentence in SENTENCES.items():
         assert f"failed: {sentence} and is replaced" in text, fault

@@ -86,6 +86,7 @@ def test_a_thread_that_fails_ends_the_run_with_its_traceback_and_a_checkpoint(tm
     summary = summary_of(path)
     assert summary["exit_reason"].startswith("failed: a thread of the server failed: ")
     assert told in summary["exit_reason"]
+    assert summary["unaccounted_steps"] == 0
     assert told in output.splitlines()[-1]  # where a user looks
     assert "Traceback (most recent call last)" in (path / "log.txt").read_text()
     _, arrays, state = load_newest(path)

@@ -17,11 +17,15 @@ LENGTH = 6
 
 
 class Clock(gymnasium.Env):
-    """Shows the steps of its game, which has LENGTH of them, each with a reward of 1; images where it is asked to."""
+    """Shows the steps of its game, which has LENGTH of them, each with a reward of 1; images where it is asked to.
+
+    Its end is that of the game, or a limit to it.
+    """
 
     action_space = Discrete(2)
 
-    def __init__(self, image=False):
+    def __init__(self, image=False, limited=False):
+        self._limited = limited
         shape, dtype = ((84, 84), np.uint8) if image else ((1,), np.float32)
         self.observation_space = Box(0, 255, shape, dtype)
 
@@ -33,7 +37,8 @@ class Clock(gymnasium.Env):
     def step(self, action):
         assert self._time < LENGTH, "a game that is over is played on"
         self._time += 1
-        return self._show(), 1.0, self._time == LENGTH, False, {}
+        over = self._time == LENGTH
+        return self._show(), 1.0, over and not self._limited, over and self._limited, {}
 
     def _show(self):
         return np.full(self.observation_space.shape, self._time, self.observation_space.dtype)
@@ -43,8 +48,10 @@ class Clock(gymnasium.Env):
 def clocks():
     gymnasium.register("ga3c-tests/Clock-v0", Clock)
     gymnasium.register("ga3c-tests/Picture-v0", Clock, kwargs={"image": True})
+    gymnasium.register("ga3c-tests/Limited-v0", Clock, kwargs={"limited": True})
     yield
-    del gymnasium.registry["ga3c-tests/Clock-v0"], gymnasium.registry["ga3c-tests/Picture-v0"]
+    for name in ("Clock", "Picture", "Limited"):
+        del gymnasium.registry[f"ga3c-tests/{name}-v0"]
 
 
 def play(games, steps):
@@ -70,6 +77,21 @@ def test_a_cut_is_a_truncation_and_the_next_step_begins_a_new_game(game):
         assert [step.rewards[env] for step in played] == [float(time != 0) for time in expected]
         assert [step.terminated[env] for step in played] == [time == LENGTH for time in expected]
     assert cuts == {1, 2, 3, 4, 5}  # at 5, the extra step ends the old game
+
+
+@pytest.mark.parametrize("game", ["Clock", "Limited"])
+def test_a_game_that_is_over_is_not_cut_as_well(game):
+    """Whether it came to its end or to its limit with the step of the cut, or with the step after it."""
+    games = make_games(Config(game=f"ga3c-tests/{game}-v0"), 60)
+    games.reset(seed=3, stagger=2 * LENGTH)
+    cut = 0
+    for step in play(games, 3 * LENGTH + 1):
+        ends = step.terminated | step.truncated
+        assert not (step.terminated & step.truncated).any()
+        assert not (ends & ~step.real).any()
+        assert set(step.finished) <= {Finished(float(LENGTH), LENGTH)}
+        cut += ends.sum() - len(step.finished)
+    assert 30 < cut < 60  # one of each, but of those that were over just then
 
 
 def test_a_game_that_was_cut_has_no_score():

@@ -45,11 +45,16 @@ def replay():
     """Makes games that replay these observations of this space."""
     made = []
 
-    def make(space, shown, *, actions=THREE, count=1):
+    def make(space, shown, *, actions=THREE, count=1, max_episode_steps=None):
         def entry_point():
             return Replay(space, shown, actions)
 
-        gymnasium.register("ga3c-tests/Replay-v0", entry_point=entry_point, disable_env_checker=True)
+        gymnasium.register(
+            "ga3c-tests/Replay-v0",
+            entry_point=entry_point,
+            disable_env_checker=True,
+            max_episode_steps=max_episode_steps,
+        )
         made.append(make_games(Config(game="ga3c-tests/Replay-v0"), count))
         return made[-1]
 
@@ -227,6 +232,15 @@ def test_scores_of_gymnasium_games_are_unclipped_and_whole(replay):
     assert [bool(step.terminated[0]) for step in played] == [False, False, True, False] * 2
     assert [bool(step.real[0]) for step in played] == [True, True, True, False] * 2
     assert [step.finished for step in played] == [(), (), (Finished(60.0, 3),) * 2, ()] * 2
+
+
+def test_a_game_that_ends_with_its_time_limit_has_ended(replay):
+    """Nothing follows its last step, so nothing is predicted of it."""
+    games = replay(Box(-1, 1, (1,)), [np.zeros(1, np.float32)] * 4, max_episode_steps=3)
+    games.reset(seed=0)
+    played = [games.step(np.zeros(1, dtype=np.int64)) for _ in range(3)]
+    assert [bool(step.terminated[0]) for step in played] == [False, False, True]
+    assert not any(step.truncated[0] for step in played)
 
 
 def test_a_time_limit_truncates():

@@ -7,7 +7,7 @@ import numpy as np
 import zmq
 
 from ga3c.games.spec import Finished
-from ga3c.messages import wire
+from ga3c.messages import exchange, wire
 from ga3c.messages.links import identity
 from ga3c.messages.wire import Header, Kind
 from tests.helpers.exchange_at_work import ENVS, PLAYED, RUN, Office, bad_messages, delivery, request
@@ -128,6 +128,35 @@ def test_steps_that_do_not_follow_those_before_them_are_bad_messages(office):
     wait_until(lambda: len(office.experiences) == 2)
     assert bad_messages(office) == 5
     assert office.stats.totals.steps == 6
+
+
+def test_an_experience_is_of_a_version_that_its_agent_was_told_of(office):
+    link = office.agent(0)
+    link.send([PLAYED])
+    wait_until(lambda: len(office.requests) == 1)
+    office.answer(0, version=7)
+    link.receive()
+    link.send([wire.encode_experience(RUN, 1, experience(version=version)) for version in (8, 7)])
+    wait_until(lambda: len(office.experiences) == 1)
+    (taken,) = office.experiences.drain()
+    assert taken.version == 7
+    assert bad_messages(office) == 1
+
+
+def test_of_agents_that_left_the_last_ones_are_remembered(office, monkeypatch):
+    """They can still be told to stop; what comes of one that left before them is bad."""
+    monkeypatch.setattr(exchange, "FORMER_MOST", 2)
+    links = [office.agent(number) for number in range(3)]
+    for number, link in enumerate(links):
+        link.send([request(agent=number)])
+    wait_until(lambda: len(office.requests) == 3)
+    for number in range(3):
+        office.exchange.dismiss(number)
+    for number in (1, 2):
+        office.exchange.stop_agent(number)
+        assert wire.read_header(links[number].receive()).kind == Kind.STOP
+    links[0].send([request(agent=0)])
+    wait_until(lambda: bad_messages(office) == 1)
 
 
 def test_the_socket_lies_in_a_private_directory_that_goes_with_it():

@@ -10,7 +10,7 @@ from ga3c.games.spec import Box, Discrete, EnvSpec, Finished
 from ga3c.memory.experience import Experience, Field, Schema, action_field
 from ga3c.memory.turn import Request
 from ga3c.messages import wire
-from ga3c.messages.wire import Header, Kind, WireError
+from ga3c.messages.wire import Header, Kind, LayoutError, WireError
 from ga3c.settings.config import Resolved
 
 IMAGES = EnvSpec(frame=(3, 2), stack=4, dtype="uint8", action=Discrete(5))
@@ -288,6 +288,14 @@ def test_a_header_of_something_else_is_refused(offset, what):
     packed = bytearray(header(Kind.STOP).pack())
     packed[offset] = 99
     assert refused(Kind.STOP, bytes(packed), b"", IMAGES), what
+
+
+@pytest.mark.parametrize("layout", [0, wire.LAYOUT - 1, wire.LAYOUT + 1])
+def test_an_older_and_a_newer_layout_are_refused_as_that(layout):
+    packed = bytearray(header(Kind.STOP).pack())
+    packed[4] = layout
+    with pytest.raises(LayoutError, match=f"of layout {layout}, where {wire.LAYOUT} is spoken"):
+        wire.read_header(bytes(packed))
 
 
 def test_kind_zero_and_the_next_unused_one_are_refused():

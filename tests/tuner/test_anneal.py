@@ -241,8 +241,9 @@ def test_a_space_without_a_choice_is_held():
 def test_an_incumbent_that_makes_no_updates_is_left():
     strategy = Anneal(PLAN)
     random = np.random.default_rng(0)
-    for _ in range(5):
+    for window in range(5):
         setting = strategy.propose()
+        assert (setting == PLAN.start) == (window < 2)
         tps = 0.0 if setting == PLAN.start else 20.0
         decision = strategy.observe(measured(setting, tps, 0.02, random))
     assert decision.incumbent != PLAN.start
@@ -311,6 +312,20 @@ def test_the_noise_is_learnt_from_the_parts_of_windows(noise):
     strategy = Anneal(PLAN)
     tune(strategy, lambda setting, _: smooth(setting), 30, noise=noise)
     assert strategy._noise() == pytest.approx(noise, rel=0.5)
+
+
+def test_windows_that_vary_by_more_than_their_parts_tell_make_the_noise_larger():
+    only = Setting(1, 1, 1)
+
+    def noise(between):
+        """What is believed of windows whose parts vary by 1 %, and which differ from each other by this."""
+        strategy, random = Anneal(dataclasses.replace(PLAN, space=Space(1, 1, 1))), np.random.default_rng(0)
+        for _ in range(20):
+            strategy.propose()
+            strategy.observe(measured(only, 100.0 * math.exp(between * random.normal()), 0.01, random))
+        return strategy._noise()
+
+    assert noise(0.03) > 1.3 * noise(0.0)
 
 
 def settled():

@@ -75,6 +75,28 @@ def test_the_sweep_visits_every_setting_of_its_grid_once_per_pass():
     assert decision.incumbent == Setting(6, 2, 2)
 
 
+def test_the_sweep_leaves_out_a_bound_that_is_close_to_a_doubling():
+    strategy = make_strategy(dataclasses.replace(PLAN, strategy="sweep", space=Space(5, 3, 1)))
+    seen = {strategy.propose() for _ in range(9)}
+    assert seen == {Setting(*numbers) for numbers in itertools.product((1, 2, 4), (1, 2, 3), (1,))}
+
+
+def test_the_sweep_takes_what_is_best_in_the_mean_and_says_what_became_of_it():
+    strategy = make_strategy(dataclasses.replace(PLAN, strategy="sweep"))
+    small, large = Setting(1, 1, 1), Setting(4, 1, 1)
+    tried = [(small, 10.0), (large, 14.0), (large, 9.0), (large, 4.0)]
+    said = [strategy.observe(measured(setting, tps)) for setting, tps in tried]
+    assert [(decision.verdict, decision.incumbent) for decision in said] == [
+        ("accepted", small),
+        ("accepted", large),
+        ("refused", large),  # nothing changes: 11.5 in the mean
+        ("returned", small),  # 9 in the mean
+    ]
+    failed = strategy.observe(Measurement(PLAN.start, (99.0,), 0.0, problem="no more processes"))
+    assert (failed.verdict, failed.incumbent, failed.reason) == ("failed", small, "no more processes")
+    assert strategy.observe(measured(large, 8.0)).incumbent == small
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies_are_pure(name):
     """The same plan and the same measurements bring the same proposals, decisions and random numbers."""
@@ -97,6 +119,17 @@ def test_bounds_come_from_cores_and_memory():
     assert space_of(2, envs_per_agent=16).agents == 5
     assert space_of(2, memory=1e9, agent_memory=1e8).agents == 5
     assert space_of(2, memory=1e6, agent_memory=1e8).agents == 1
+    assert space_of(16, envs_per_agent=64).agents == 18  # two more than cores
+    assert space_of(1000).agents == 4096
+    for cores, threads in ((1, 4), (10, 5), (64, 6)):
+        assert space_of(cores).most[1:] == (threads, threads)
+
+
+def test_a_space_has_what_is_from_one_up_to_its_bounds():
+    space = Space(3, 2, 1)
+    for agents, predictors, trainers in itertools.product(range(5), repeat=3):
+        inside = agents in (1, 2, 3) and predictors in (1, 2) and trainers == 1
+        assert (Setting(agents, predictors, trainers) in space) == inside
 
 
 def test_steps_of_agents_are_close_enough_and_reach_the_bound():
