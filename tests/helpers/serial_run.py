@@ -5,11 +5,10 @@ from functools import cache
 import numpy as np
 
 from ga3c.engines.serial import SerialServer
-from ga3c.engines.workers import Learner
 from ga3c.memory.stats import Stats
 from ga3c.runs.checkpoint import load_newest, save_checkpoint
 from ga3c.runs.resolve import probe
-from ga3c.settings.config import Config
+from ga3c.settings.config import Config, Resolved
 
 CARTPOLE = {"game": "CartPole-v1", "agents": 2, "envs_per_agent": 3, "min_batch": 20, "hidden": 16, "t_max": 5}
 PONG = {"game": "Pong", "agents": 1, "envs_per_agent": 2, "min_batch": 10, "t_max": 3}
@@ -25,20 +24,20 @@ class SerialRun:
     """A serial server and what it works on; with a directory, one that goes on from the checkpoint there."""
 
     def __init__(self, resume=None, **settings):
-        self.config = Config(**{"serial": True, "device": "cpu", **settings})
+        self.config = Resolved(**{"serial": True, "device": "cpu", **settings})
         spec = spec_of(self.config.game)
         self.stats = Stats()
-        self.learner = Learner(self.config, spec, self.stats)
+        self.server = SerialServer(self.config, spec, self.stats)
+        self.model = self.server.prepare()
         saved = None
         if resume is not None:
             _, arrays, state = load_newest(resume)
             self.stats.load(state["stats"])
-            self.learner.model.load(state["updates"], arrays)
+            self.model.load(state["updates"], arrays)
             saved = state["play"]
-        self.server = SerialServer(self.config, spec, self.learner, self.stats, saved)
+        self.server.start(saved)
+        self.server.finish_starting()
         self.rounds = 0
-        for _ in self.server.starting:
-            pass
 
     def play(self, *, rounds=0, updates=0):
         while self.rounds < rounds or self.stats.totals.updates < updates:
@@ -49,24 +48,25 @@ class SerialRun:
     def save(self, run):
         """Stop, and write a checkpoint as a run does."""
         self.server.stop()
-        version, arrays = self.learner.model.state()
+        version, arrays = self.model.state()
         state = {"updates": version, "stats": self.stats.state(), "play": self.server.state()}
         save_checkpoint(run / "checkpoints", arrays, state, keep=1)
 
     @property
     def weights(self):
-        return self.learner.model.version.weights
+        return self.model.version.weights
 
     @property
     def kept_steps(self):
         """Steps in what a checkpoint keeps: half-built experiences, and those that wait for a batch."""
         state = self.server.state()
-        experiences = [*state["experiences"], *(track for player in state["players"] for track in player["tracks"])]
-        return sum(len(experience["actions"]) for experience in experiences)
+        waiting = [experience["fields"] for experience in state["experiences"]]
+        half_built = [track for player in state["players"] for track in player["tracks"]]
+        return sum(len(steps["actions"]) for steps in waiting + half_built)
 
     def everything(self):
         """All that has to be the same after the same rounds, however often the run was stopped."""
-        version, arrays = self.learner.model.state()
+        version, arrays = self.model.state()
         return comparable(version, arrays, self.stats.state(), self.server.state())
 
 

@@ -4,9 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from ga3c.engines.lone import A3CServer
-from ga3c.engines.server import Server
-from ga3c.engines.workers import Learner
+from ga3c.engines.engine import make_engine
 from ga3c.memory.stats import Stats
 from ga3c.runs.display import PlainDisplay
 from ga3c.runs.resolve import probe, resolve
@@ -29,14 +27,9 @@ class Run:
             handler = PlainDisplay(nowhere).log_handler(None)
         self.log = RunLog(self.log_path, handler)
         self.stats = Stats()
-        if self.config.algo == "a3c":
-            self.server = A3CServer(self.config, spec, self.stats, self.log.queue)
-            self.server.start()
-            return
-        self.server = Server(self.config, spec, self.stats, self.log.queue)
-        self.server.start_agents()
-        self.learner = Learner(self.config, spec, self.stats)
-        self.server.start(self.learner)
+        self.server = make_engine(self.config, spec, self.stats, self.log.queue)
+        self.model = self.server.prepare()
+        self.server.start()
 
     def wait_until(self, condition, seconds=30.0):
         def tended():

@@ -132,11 +132,11 @@ def test_steps_that_do_not_follow_those_before_them_are_bad_messages(office):
 
 def test_an_experience_is_of_a_version_that_its_agent_was_told_of(office):
     link = office.agent(0)
-    link.send([PLAYED])
+    link.send(PLAYED)
     wait_until(lambda: len(office.requests) == 1)
     office.answer(0, version=7)
     link.receive()
-    link.send([wire.encode_experience(RUN, 1, experience(version=version)) for version in (8, 7)])
+    link.send(*(delivery(1, version=version) for version in (8, 7)))
     wait_until(lambda: len(office.experiences) == 1)
     (taken,) = office.experiences.drain()
     assert taken.version == 7
@@ -148,7 +148,7 @@ def test_of_agents_that_left_the_last_ones_are_remembered(office, monkeypatch):
     monkeypatch.setattr(exchange, "FORMER_MOST", 2)
     links = [office.agent(number) for number in range(3)]
     for number, link in enumerate(links):
-        link.send([request(agent=number)])
+        link.send(request(agent=number))
     wait_until(lambda: len(office.requests) == 3)
     for number in range(3):
         office.exchange.dismiss(number)

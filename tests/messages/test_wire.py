@@ -467,13 +467,13 @@ def test_an_episode_ended_or_not_and_nothing_else(terminated):
 @pytest.mark.parametrize("missing", range(1, 9))
 def test_a_field_that_is_too_short_is_refused(missing):
     head, body = wire.encode_experience(RUN, HALF, make_boxed(), ANY)
-    with pytest.raises(WireError, match="an experience of .* bytes where"):
+    with pytest.raises(WireError, match=r"an experience of .* bytes where"):
         decode_boxed(head[:-missing], body)
 
 
 def test_fields_and_frames_that_the_receiver_does_not_expect_are_refused():
     head, body = wire.encode_experience(RUN, HALF, make_boxed(), ANY)
-    with pytest.raises(WireError, match="an experience of .* bytes where"):
+    with pytest.raises(WireError, match=r"an experience of .* bytes where"):
         decode_boxed(head, body, ANY._replace(fields=ANY.fields[:2]))
     with pytest.raises(WireError, match="frames of 3 steps"):
         decode_boxed(head, body, ANY._replace(reached=False))

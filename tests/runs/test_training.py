@@ -124,7 +124,8 @@ def test_from_python_without_a_guard(tmp_path):
 
 
 def test_importing_the_package_and_agents_does_not_import_torch():
-    code = "import sys, ga3c, ga3c.agents.process, ga3c.engines.server, ga3c.runs.training, tuner; sys.exit('torch' in sys.modules)"
+    modules = "ga3c, ga3c.agents.process, ga3c.engines.server, ga3c.runs.training, tuner"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
     assert ga3c.__version__
 
