@@ -12,12 +12,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ga3c.memory.stats import Stats, window_row
+from ga3c.algorithms.actor_critic import acting
+from ga3c.memory.figures import FIGURES, window_row
+from ga3c.memory.stats import Stats
 from ga3c.runs.display import FOOTER, PanelDisplay, PlainDisplay, format_line, make_display, make_panel
 from ga3c.settings.config import Config
 
 WHERE = "runs/Pong-20250101-120000"
 BAR = "━"
+ALL = (*FIGURES, *acting.FIGURES)
 
 
 def make_row(**changes: Any) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def squeezed(text: str) -> str:
 def panel_lines(row: dict[str, Any], config: Config, width: int, height: int, where: str = WHERE) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height)
     with console.capture() as capture:
-        console.print(make_panel(row, config, where, width, height))
+        console.print(make_panel(row, config, where, width, height, ALL))
     return capture.get().splitlines()
 
 
@@ -83,7 +86,7 @@ def test_line_from_a_real_row() -> None:
     before = stats.snapshot()
     stats.add(steps=5, predictions=6, prediction_batches=1)
     setting = {"agents": 1, "predictors": 1, "trainers": 1, "remote_agents": 0}
-    row = window_row(before, stats.snapshot(), setting, None, None)
+    row = window_row(before, stats.snapshot(), setting, None, None, ALL)
     assert row.keys() == make_row().keys()
     assert "steps 5 games 0 score – (last –)" in squeezed(format_line(row))
     assert "rolling – last –" in squeezed("\n".join(panel_lines(row, Config(), 80, 24)))

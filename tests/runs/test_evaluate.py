@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ga3c.agents.player import sample
+from ga3c.algorithms.actor_critic.acting import sample
+from ga3c.algorithms.rule import make_learning
 from ga3c.games.human_scores import RANDOM_AND_HUMAN, human_normalized
 from ga3c.games.make import make_games
 from ga3c.models.model import Model
@@ -48,7 +49,7 @@ def make_run(path, game="CartPole-v1", **changes):
     """A run directory with one checkpoint of untrained weights."""
     config = Config(game=game, hidden=16, seed=5, device="cpu", init="paper", **changes)
     games = make_games(config, 1)
-    updates, arrays = Model(config, games.spec).state()
+    updates, arrays = Model(config, make_learning(config, games.spec).network).state()
     games.close()
     state = {
         "updates": updates,
@@ -67,14 +68,14 @@ def play_plainly(run, seed, number, greedy):
     """The oracle: one game in the plain environment, one prediction at a time."""
     saved = Saved.load(EvalOptions(run=run, device="cpu"))
     env = gymnasium.make(saved.config.game)
-    model = Model(saved.config, make_games(saved.config, 1).spec)
+    model = Model(saved.config, make_learning(saved.config, make_games(saved.config, 1).spec).network)
     model.load(0, saved.arrays)
     random = np.random.default_rng([seed, number])
     observation, _ = env.reset(seed=seed + number)
     score, over = 0.0, False
     while not over:
-        policies = model.predict(torch.tensor(observation)[None, :, None]).policies
-        action = policies[0].argmax() if greedy else sample(policies, random)[0]
+        policies = model.predict(torch.tensor(observation)[None, :, None]).outputs[:, :-1]
+        action = policies[0].argmax() if greedy else sample(policies.tolist(), random)[0]
         observation, reward, terminated, truncated, _ = env.step(action)
         score += reward
         over = terminated or truncated

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ga3c.games import ale
 from ga3c.games.gym import area_weights
 from ga3c.runs import play as play_module
 from ga3c.runs.evaluate import evaluate
-from ga3c.runs.play import Enough, make_stage, open_window, play, record_mp4
+from ga3c.runs.play import Enough, open_window, play, record_mp4
 from ga3c.settings.commands import EvalOptions, PlayOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
@@ -80,7 +81,7 @@ def test_an_mp4_shows_the_games_that_evaluation_scores(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def breakout():
-    stage = make_stage(Config(game="Breakout", sticky=0.25))
+    stage = ale.stage(Config(game="Breakout", sticky=0.25))
     yield stage
     stage.close()
 
@@ -90,7 +91,7 @@ def test_the_colours_are_of_the_game_that_the_policy_sees(breakout):
     breakout.reset(11)
     rows, columns = area_weights(210, 84), area_weights(160, 84).T
     for _ in range(100):
-        played = breakout.step(random.integers(0, breakout.spec.actions, 1))
+        played = breakout.step(random.integers(0, breakout.spec.action.n, 1))
         gray = breakout.pictures()[-1] @ np.array([0.299, 0.587, 0.114], np.float32)
         assert np.abs(rows @ gray @ columns - played.observations[0, -1]).max() < 2
 

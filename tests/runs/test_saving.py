@@ -60,14 +60,14 @@ def test_an_agent_that_is_killed_while_a_checkpoint_is_written_is_replaced(start
     serving = start()
     serving.wait_until(lambda: serving.server.agents_playing == 2 and serving.stats.totals.updates > 5)
     saving = Saving(tmp_path / "checkpoints", serving.config, serving.stats)
-    saving.save(serving.learner.model, None)
+    saving.save(serving.model, None)
     assert disk.begun.acquire(timeout=30)
     victim, process = next(iter(serving.processes().items()))
     os.kill(process.pid, signal.SIGKILL)
     serving.wait_until(lambda: victim not in serving.processes() and serving.server.agents_playing == 2)
     assert not list((tmp_path / "checkpoints").glob("*.safetensors"))  # it is still being written
     disk.may_write.set()
-    assert saving.save_last(serving.learner.model, None) == ""
+    assert saving.save_last(serving.model, None) == ""
     assert len(updates_saved(tmp_path)) == 2
 
 

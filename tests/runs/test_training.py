@@ -150,17 +150,16 @@ def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, en
 
 def test_a_run_that_was_interrupted_while_it_started_can_be_resumed(tmp_path, monkeypatch):
     interrupted = threading.Event()
-    make_learner = training.Training._make_learner
+    restore = training.Training._restore
 
-    def make_and_hear_ctrl_c(self):
-        learner = make_learner(self)
+    def restore_and_hear_ctrl_c(self, model):
+        restore(self, model)
         interrupted.set()
-        return learner
 
     here = str(tmp_path / "here")
     config = ga3c.Config(game="CartPole-v1", agents=1, envs_per_agent=2, hidden=16, min_batch=10, run=here)
     with monkeypatch.context() as patched:
-        patched.setattr(training.Training, "_make_learner", make_and_hear_ctrl_c)
+        patched.setattr(training.Training, "_restore", restore_and_hear_ctrl_c)
         assert training.run_training(config, interrupted)["exit_reason"] == "interrupted"
     resumed = ga3c.Config.from_words([f"RESUME={here}", "MAX_STEPS=100"])
     assert resumed.hidden == 16

@@ -10,6 +10,8 @@ import sys
 import pytest
 
 import tuner
+from ga3c.games.spec import Discrete, EnvSpec
+from ga3c.runs.resolve import resolve
 from ga3c.runs.tuning import TunableServer, make_plan
 from ga3c.settings.config import Config
 from ga3c.settings.groups import TUNERS
@@ -22,9 +24,12 @@ from tuner.strategies import STRATEGIES
 from tuner.strategy import System
 from tuner.trace import read_trace
 
+SPEC = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
+
 
 def resolved(**settings):
-    return Config(**{"agents": 3, "envs_per_agent": 2, "min_batch": 20, "tuner": "paper", **settings})
+    given = {"game": "CartPole-v1", "agents": 3, "envs_per_agent": 2, "min_batch": 20, "tuner": "paper", **settings}
+    return resolve(Config(**given), SPEC)
 
 
 def test_the_plan_of_a_run():
@@ -86,7 +91,7 @@ def test_a_real_server_says_when_a_setting_has_taken_effect(server_run):
     server_run.wait_until(lambda: not tunable.unsettled())
     assert tunable.setting == Setting(3, 2, 2)
     started = tunable.counters().agents_started
-    server_run.server.admit_guest()  # as when one of another machine joins: none of these died for it
+    server_run.stats.number_agent()  # as when one of another machine joins: none of these died for it
     assert tunable.counters().agents_started == started
     victim = next(iter(server_run.processes().values()))
     os.kill(victim.pid, signal.SIGKILL)
