@@ -47,7 +47,7 @@ def frames_of(steps=60, **settings):
     games = make_games(Config(**settings), 1)
     chance = np.random.default_rng(0)
     observations = [games.reset(seed=1)]
-    observations += [games.step(chance.integers(games.spec.actions, size=1)).observations for _ in range(steps)]
+    observations += [games.step(chance.integers(games.spec.action.n, size=1)).observations for _ in range(steps)]
     games.close()
     return np.stack(observations)
 
@@ -77,7 +77,7 @@ def test_atari_observations():
     assert not first[:, :-1].any()  # zeros before the first frame, as in Preprocess
     assert first[:, -1].any()
     np.testing.assert_array_equal(second[:, -2], first[:, -1])
-    assert games.spec.actions == 6
+    assert games.spec.action.n == 6
 
 
 def test_atari_frames_are_those_of_the_emulator():
@@ -119,7 +119,7 @@ def play_breakout(episodic_life):
     games = make_games(Config(game="Breakout", episodic_life=episodic_life), 2)
     chance = np.random.default_rng(0)
     games.reset(seed=1)
-    played = [games.step(chance.integers(games.spec.actions, size=2)) for _ in range(450)]
+    played = [games.step(chance.integers(games.spec.action.n, size=2)) for _ in range(450)]
     games.close()
     return played
 
@@ -151,7 +151,7 @@ def test_atari_scores_are_unclipped_and_whole():
     games.reset(seed=1)
     total, steps, finished = 0.0, 0, ()
     while not finished:
-        played = games.step(chance.integers(games.spec.actions, size=1))
+        played = games.step(chance.integers(games.spec.action.n, size=1))
         total, steps, finished = total + played.rewards[0], steps + 1, played.finished
         assert steps < 3000
     games.close()
@@ -168,7 +168,7 @@ def test_a_reset_is_no_data_however_long_its_no_ops_are():
     over = np.zeros(2, dtype=bool)
     ends = 0
     for _ in range(500):
-        played = games.step(random.integers(games.spec.actions, size=2))
+        played = games.step(random.integers(games.spec.action.n, size=2))
         np.testing.assert_array_equal(played.real, ~over)
         over = played.terminated | played.truncated
         ends += over.sum()

@@ -9,9 +9,8 @@ from ga3c.agents.player import begin_players
 from ga3c.games.make import make_games
 from ga3c.games.repeatable import RepeatableGames
 from ga3c.games.spec import Finished
-from ga3c.messages import wire
-from ga3c.messages.wire import Kind, Reply
-from ga3c.settings.config import Config
+from ga3c.memory.turn import Reply
+from ga3c.settings.config import Config, Resolved
 
 LENGTH = 6
 
@@ -132,7 +131,7 @@ def test_cuts_of_atari_games_leave_the_others_as_they_are(settings):
     def steps(stagger):
         games.reset(seed=5, stagger=stagger)
         chance = np.random.default_rng(0)
-        return [games.step(chance.integers(games.spec.actions, size=4)) for _ in range(60)]
+        return [games.step(chance.integers(games.spec.action.n, size=4)) for _ in range(60)]
 
     plain, staggered = steps(0), steps(50)
     for env in range(4):
@@ -150,14 +149,12 @@ def test_cuts_of_atari_games_leave_the_others_as_they_are(settings):
 def test_agents_stagger_their_games():
     def ends(stagger):
         """Games of an agent that ended with each of its first steps."""
-        config = Config(game="ga3c-tests/Clock-v0", envs_per_agent=16, stagger=stagger)
+        config = Resolved(game="ga3c-tests/Clock-v0", envs_per_agent=16, stagger=stagger)
         ended = np.zeros(3 * LENGTH, dtype=int)
-        for number, (player, _) in enumerate(begin_players(config, run=1, agent=0)):
-            reply = Reply(number, 0, np.full((8, 2), 0.5, dtype=np.float32), np.zeros(8, dtype=np.float32))
+        for number, (player, _) in enumerate(begin_players(config, agent=0)):
+            reply = Reply(number, 0, np.tile(np.array([0.5, 0.5, 0], dtype=np.float32), (8, 1)))
             for step in range(len(ended)):
-                for head, _ in player.play(reply):
-                    if wire.read_header(head).kind == Kind.SCORES:
-                        ended[step] += len(wire.decode_scores(head))
+                ended[step] += len(player.play(reply).finished)
             player.close()
         return ended.tolist()
 

@@ -139,7 +139,7 @@ def test_actions_that_do_not_begin_at_zero(replay):
     games.reset(seed=0)
     for action in (0, 1, 2):
         games.step(np.array([action]))
-    assert games.spec.actions == 3
+    assert games.spec.action.n == 3
     assert games._vector.envs[0].unwrapped.received == [-1, 0, 1]
 
 

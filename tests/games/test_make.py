@@ -43,7 +43,7 @@ def test_the_users_own_environment(tmp_path, monkeypatch):
     games = make_games(Config(game="users_module:Mine-v0"), 2)
     games.close()
     del gymnasium.registry["Mine-v0"]
-    assert (games.spec.frame, games.spec.actions) == ((3,), 7)
+    assert (games.spec.frame, games.spec.action.n) == ((3,), 7)
 
 
 def test_scores_are_sums_of_whole_games():
