@@ -16,10 +16,10 @@ import numpy as np
 
 from ga3c.runs.checkpoint import load_newest
 from tests.helpers.commits import code_of, finish_code, start_code
-from tests.helpers.serial_run import TIMES
 
 COMMIT = "5392fc6"
 LIMIT = 600  # seconds of one run, at most
+TIMES = ("predictor_busy", "trainer_busy")
 CARTPOLE = ["GAME=CartPole-v1", "AGENTS=2", "ENVS_PER_AGENT=4", "MIN_BATCH=40"]
 PONG = ["GAME=Pong", "AGENTS=1", "ENVS_PER_AGENT=4", "MIN_BATCH=40", "T_MAX=10"]
 
