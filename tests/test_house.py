@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 
 import ga3c
-from ga3c.settings.config import ALGORITHMS
+from ga3c.settings.recipes import RECIPES
 from tests.helpers.sources import PACKAGES, Sources, compared, imports, keys, made, module_of, sources_of
 
 # Each imports only itself and those before it.
@@ -17,8 +17,9 @@ ROOMS = [
 WITHOUT_TORCH = ("settings", "system", "games", "memory", "messages", "agents")  # and algorithms/*/acting.py
 TUNING = ("ga3c.runs.tuning", "ga3c.runs.retrace", "ga3c.__main__")  # what knows the tuner
 PUBLIC_ROOMS = ("settings", "system", "games", "memory")  # what experiments may use; experiments/bench looks deeper
-PUBLIC_NAMES = ["Config", "ConfigError", "RunFailed", "__version__", "train"]
-TABLE = "ga3c.settings.recipes"  # where algorithms are named
+PUBLIC_NAMES = ["Config", "ConfigError", "RunFailed", "Summary", "__version__", "train"]
+TABLE = "ga3c.settings.recipes"  # where algorithms and their rules are named
+ALGORITHMS = {*RECIPES, *(recipe.rule for recipe in RECIPES.values())}
 
 Rule = Callable[[Sources], Iterator[str]]
 
