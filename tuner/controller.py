@@ -92,6 +92,8 @@ class Controller(threading.Thread):
         except Exception:
             log.exception("the tuner failed and ends; training goes on with %s", self._incumbent)
             self._put_back()
+        finally:
+            self._record.close()
 
     def _begin(self) -> Strategy:
         """The strategy of the resumed trace, brought to where that ends, or else a new one."""

@@ -64,6 +64,11 @@ class Record:
         self._waiting.append(trial_line(trial))
         self._try(self._write)
 
+    def close(self) -> None:
+        """Write what still waits."""
+        if self._waiting:
+            self._try(self._write)
+
     def _mend(self, count: int) -> None:
         text = self._file.read_text(encoding="utf-8", errors="replace")
         whole = "\n".join(text.splitlines()[:count]) + "\n"
@@ -77,17 +82,17 @@ class Record:
         self._write()
 
     def _write(self) -> None:
-        """Add what waits, all or nothing: half of a line would spoil the next one."""
-        content = "".join(self._waiting).encode()
+        """Add what waits, as far as there is room: half of a line would spoil the next one."""
         with self._file.open("ab", buffering=0) as file:
-            before = file.tell()
-            try:
-                if file.write(content) < len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                file.truncate(before)
-                raise
-        self._waiting.clear()
+            while self._waiting:
+                before, line = file.tell(), self._waiting[0].encode()
+                try:
+                    if file.write(line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                except OSError:
+                    file.truncate(before)
+                    raise
+                self._waiting.pop(0)
 
     def _try(self, write: Callable[[], object]) -> None:
         try:

@@ -11,7 +11,6 @@ import logging
 import os
 import tempfile
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ from ga3c.memory.figures import FIGURES, Figure
 from ga3c.memory.stats import GameRecord
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
-from ga3c.system.files import append_whole, write_json
+from ga3c.system.files import Appender, write_json
 
 log = logging.getLogger(__name__)
 
 EPISODES_HEADER = b"seconds,steps,episode,score,length\n"
-KEPT = 10_000  # additions to a file that are kept while it cannot be written: half a day of rows
+PROBE = b"\n" * 1024  # less than any file of a run, and more than a full disk takes
 
 
 class RunDirectory:
@@ -33,25 +32,27 @@ class RunDirectory:
 
     def __init__(self, config: Config) -> None:
         self._failed: set[str] = set()
-        self._waiting: dict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self._headers: dict[str, bytes] = {}
+        self._growing: dict[str, Appender] = {}
         self._use_tensorboard = config.tensorboard
         self._events_file = ""
         self._config: Config | None = None
         self.path = Path(config.run or config.resume) if config.run or config.resume else _new_directory(config.game)
+        self._lock: int | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = lock_directory(self.path)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass  # so that what can never be written is refused before anything starts
+            _probe(self.path)
             resumed = bool(config.resume) and Path(config.resume).resolve() == self.path.resolve()
             if not resumed and any((self.path / name).exists() for name in ("checkpoints", "metrics.jsonl")):
-                self._unlock()
                 raise ConfigError(
                     f"{self.path} holds a run already: RESUME={self.path} goes on with it, RUN=… names another place"
                 )
         except OSError as error:
+            self._unlock()
             raise _not_writable(self.path, error) from None
+        except ConfigError:
+            self._unlock()
+            raise
 
     @property
     def checkpoints(self) -> Path:
@@ -79,8 +80,8 @@ class RunDirectory:
 
     def close(self) -> None:
         """Write what still waits, and let another run have the directory."""
-        for name in self._waiting:
-            self._write_waiting(name)
+        for name, file in self._growing.items():
+            self._try(name, file.flush)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -95,19 +96,8 @@ class RunDirectory:
         self._add(self._events_file, events.record(row, figures), events.first_record())
 
     def _add(self, name: str, content: bytes, header: bytes = b"") -> None:
-        self._headers[name] = header
-        self._waiting[name].append(content)
-        self._write_waiting(name)
-
-    def _write_waiting(self, name: str) -> None:
-        waiting = self._waiting[name]
-
-        def write() -> None:
-            append_whole(self.path / name, b"".join(waiting), self._headers[name])
-            waiting.clear()
-
-        if waiting:
-            self._try(name, write)
+        file = self._growing.setdefault(name, Appender(self.path / name, header))
+        self._try(name, lambda: file.add(content))
 
     def _try(self, name: str, write: Callable[[], None]) -> bool:
         try:
@@ -121,6 +111,14 @@ class RunDirectory:
             self._failed.remove(name)
             log.info("%s can be written again", name)
         return True
+
+
+def _probe(directory: Path) -> None:
+    """So that what can never be written is refused before anything starts."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        file.write(PROBE)
+        file.flush()
+        os.fsync(file.fileno())  # some file systems only now look for room
 
 
 def _new_directory(game: str) -> Path:

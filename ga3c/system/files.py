@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import deque
 from pathlib import Path
 from typing import Any
+
+KEPT = 10_000  # additions to a file that are kept while it cannot be written: half a day of rows
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -37,6 +40,33 @@ def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
             raise
     finally:
         os.close(number)
+
+
+class Appender:
+    """A file that only grows. What cannot be written is kept, in its order, until it can be."""
+
+    def __init__(self, path: Path, header: bytes = b"") -> None:
+        self._path = path
+        self._header = header
+        self._waiting: deque[bytes] = deque(maxlen=KEPT)
+
+    def add(self, content: bytes) -> None:
+        """Raises OSError where not all that waits could be written."""
+        if content or not self._waiting:  # nothing at all still makes a new file, with its header
+            self._waiting.append(content)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits. Raises OSError where there was not room for all of it."""
+        if not self._waiting:
+            return
+        try:
+            append_whole(self._path, b"".join(self._waiting), self._header)
+            self._waiting.clear()
+        except OSError:
+            while self._waiting:  # as far as there is room
+                append_whole(self._path, self._waiting[0], self._header)
+                self._waiting.popleft()
 
 
 def _sync_directory(directory: Path) -> None:

@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from ga3c.runs.checkpoint import load_newest
 from ga3c.settings.config import Config
-from ga3c.system.files import append_whole
+from ga3c.system.files import Appender, append_whole
 from tests.helpers.command_line import QUICK, finish, rows_of, run, start, summary_of, trains
 from tests.helpers.waiting import wait_until
 
@@ -33,6 +34,11 @@ def limit_file_size(size, pid=0):
 
 def text_of(path):
     return path.read_text() if path.exists() else ""
+
+
+def told_rows(output):
+    """Rows of the log on the screen."""
+    return len(re.findall(r"  steps +[\d,]+ ", output))
 
 
 def unwritable(output):
@@ -56,7 +62,7 @@ def test_a_disk_that_was_full_is_used_again(tmp_path):
     assert output.count("no checkpoint can be written ([Errno 27]") == 1
     assert output.count("checkpoints can be written again") == 1
     # What could not be written at first was kept, and no line is broken.
-    assert len(rows_of(path)) == len(re.findall(r"  steps +[\d,]+ ", output))
+    assert len(rows_of(path)) == told_rows(output)
     summary = summary_of(path)
     lines = (path / "episodes.csv").read_text().splitlines()
     assert [int(line.split(",")[2]) for line in lines[1:]] == list(range(1, summary["episodes"] + 1))
@@ -103,6 +109,8 @@ def test_a_run_directory_that_becomes_read_only(tmp_path):
     assert re.search(
         r"interrupted, and its last checkpoint could not be written .*: the newest is of update \d+$", output
     )
+    assert "there is no summary of it" in output
+    assert "summary in" not in output
     steps = [int(number.replace(",", "")) for number in re.findall(r"  steps +([\d,]+)", output)]
     assert steps[-1] > rows[-1]["steps"]  # it went on
     assert load_newest(path)[2]["updates"] > 0
@@ -130,6 +138,68 @@ def test_a_run_directory_that_can_never_be_written_is_refused(tmp_path):
     )
     assert code == 2, output
     assert "the run directory here cannot be written: Read-only file system" in output
+
+
+@needs_mount
+def test_a_disk_that_is_full_from_the_start_is_refused(tmp_path):
+    (tmp_path / "here").mkdir()
+    script = 'mount -t tmpfs -o size=64k none here; cat /dev/zero > here/filled; "$@"'
+    code, output = run(*(tmp_path, *QUICK, "RUN=here"), through=["unshare", "-rm", "sh", "-c", script, "sh"])
+    assert code == 2, output
+    assert "the run directory here cannot be written: No space left on device" in output
+
+
+@needs_mount
+def test_what_a_full_disk_did_not_take_is_written_when_there_is_room_at_the_end(tmp_path):
+    (tmp_path / "here").mkdir()
+    script = (
+        'mount -t tmpfs -o size=512k none here; "$@" & run=$!\n'
+        "until [ -e fill ]; do sleep 0.05; done; cat /dev/zero > here/filled\n"
+        "until [ -e end ]; do sleep 0.05; done; rm here/filled; kill -INT $run; wait $run; code=$?\n"
+        "cp -r here saved; exit $code"
+    )
+    with (tmp_path / "said").open("w") as said:
+        process = start(
+            *(tmp_path, *QUICK, "RUN=here"), through=["unshare", "-rm", "sh", "-c", script, "sh"], output=said
+        )
+    wait_until(lambda: "first prediction" in text_of(tmp_path / "said"), 120)
+    (tmp_path / "fill").touch()
+    wait_until(lambda: "metrics.jsonl cannot be written" in text_of(tmp_path / "said"), 60)
+    before = told_rows(text_of(tmp_path / "said"))
+    wait_until(lambda: told_rows(text_of(tmp_path / "said")) > before + 2, 60)
+    (tmp_path / "end").touch()
+    code, _ = finish(process)
+    output, path = text_of(tmp_path / "said"), tmp_path / "saved"
+    assert code == 0, output
+    assert len(rows_of(path)) == told_rows(output)
+    assert f"summary in {Path('here', 'summary.json')}" in output
+    for line in ("first prediction after", "metrics.jsonl cannot be written", "metrics.jsonl can be written again"):
+        assert text_of(path / "log.txt").count(line) == 1
+    lines = (path / "episodes.csv").read_text().splitlines()
+    assert [int(line.split(",")[2]) for line in lines[1:]] == list(range(1, summary_of(path)["episodes"] + 1))
+
+
+def test_what_there_is_no_room_for_is_kept_and_the_rest_is_written(tmp_path):
+    path = tmp_path / "lines"
+    file = Appender(path, header=b"header\n")
+    file.add(b"")
+    assert path.read_bytes() == b"header\n"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    limit_file_size(12)
+    try:
+        for line in (b"a line that is too long\n", b"two\n", b"", b"three\n"):
+            with pytest.raises(OSError, match="too large"):
+                file.add(line)
+        assert path.read_bytes() == b"header\n"
+        limit_file_size(36)
+        with pytest.raises(OSError, match="too large"):
+            file.flush()
+        assert path.read_bytes() == b"header\na line that is too long\ntwo\n"
+    finally:
+        limit_file_size(before)
+    file.flush()
+    file.flush()
+    assert path.read_bytes() == b"header\na line that is too long\ntwo\nthree\n"
 
 
 def test_lines_are_added_whole_or_not_at_all(tmp_path):

@@ -1,5 +1,6 @@
 """A tuner that goes on with the trace of a run that was ended, or sets it aside."""
 
+import resource
 from dataclasses import replace
 
 import pytest
@@ -138,3 +139,28 @@ def test_every_strategy_is_restored_from_its_own_trace(tmp_path, tune):
         strategy = make(plan)
         restore(strategy, replace(read_trace(directory), trials=trials))
         assert strategy.random_state() == trials[-1].random_state or name == "off", name
+
+
+def test_trials_that_a_full_disk_did_not_take_are_written_at_the_end_as_far_as_there_is_room(tmp_path):
+    trace_of(tmp_path, 5)
+    lines = (tmp_path / "tuner.jsonl").read_text().splitlines(keepends=True)
+    trials = read_trace(tmp_path).trials
+    (tmp_path / "tuner.jsonl").unlink()
+    record = Record(tmp_path)
+    record.begin(PLAN)
+    (tmp_path / "tuner.jsonl").rename(tmp_path / "aside")
+    (tmp_path / "tuner.jsonl").mkdir()  # so it cannot be written
+    for trial in trials:
+        record.add(trial)
+    (tmp_path / "tuner.jsonl").rmdir()
+    (tmp_path / "aside").rename(tmp_path / "tuner.jsonl")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    room = len("".join(lines[:3])) + 10
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        record.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "tuner.jsonl").read_text() == "".join(lines[:3])
+    record.close()
+    assert (tmp_path / "tuner.jsonl").read_text() == "".join(lines)
