@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing.context import SpawnProcess
-from types import ModuleType
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from ga3c.agents.deaths import DEATHS_WINDOW, Deaths, how_it_ended
+from ga3c.agents.deaths import DEATHS_WINDOW
+from ga3c.agents.places.local import LocalPlace
+from ga3c.agents.places.place import Place, Task, how_it_ended
 from ga3c.agents.player import halves
 from ga3c.agents.silence import SilenceWatch
+from ga3c.agents.supervision import AgentProcess, Supervision
 from ga3c.memory.stats import Stats
 from ga3c.messages.member import Member
 from ga3c.settings.config import Resolved
 from ga3c.system.limits import why_not_started
+from ga3c.system.sparing_log import SparingLog
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +29,7 @@ FRUITLESS_TOLERATED = 2  # deaths in a row without a single step: a replacement 
 LAST_WORDS_SECONDS = 0.5  # that the reason of an agent which failed may still be under way
 STALLS_WINDOW = 10.0  # times STALL_SECONDS in which more silent agents than deaths are tolerated stop the run
 
-
-Task = tuple[Callable[..., None], tuple[Any, ...]]  # the body of a process, and what it is given
+TOLD_EACH = 10  # deaths of one kind within a minute that have a line each; of more there are only a few lines
 
 
 class AgentsKeepDying(RuntimeError):
@@ -50,16 +46,6 @@ class Counterpart(Protocol):
         """Returns its steps that were under way, and are lost."""
 
 
-@dataclass
-class AgentProcess:
-    process: SpawnProcess
-    started: float
-    plays: bool = False
-    leaving_since: float | None = None
-    quiet: float = 0.0  # seconds of silence that it was killed for
-    found_dead: float | None = None  # when
-
-
 @dataclass(frozen=True)
 class Crew:
     """How many agents there are."""
@@ -67,6 +53,19 @@ class Crew:
     playing: int = 0
     starting: int = 0  # all that have not played yet: environments take time to make
     leaving: int = 0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How many agents are wanted, and what came of it; replaced as a whole, since two threads have a say in it."""
+
+    count: int = 0
+    most: float = math.inf  # as many as there can be, where more was given up
+    refusal: str = ""  # why, then
+
+    @property
+    def target(self) -> int:
+        return int(min(self.count, self.most))
 
 
 class Agents:
@@ -82,43 +81,51 @@ class Agents:
         counterpart: Counterpart,
         stats: Stats,
         task: Callable[[int], Task],
+        place: Place | None = None,
     ) -> None:
         """``task`` tells what the process of the agent with this number does; it is admitted then."""
-        self.wanted = 0
         self.started = 0
-        self.refusal = ""  # why there are fewer than wanted, where more was given up
         self.crew = Crew()  # when they were last tended; replaced as a whole, so that any thread may read it
         self._config = config
         self._counterpart = counterpart
         self._stats = stats
         self._task = task
-        self._spawn = multiprocessing.get_context("spawn")
-        self._agents: dict[int, AgentProcess] = {}
+        self._supervision = Supervision(place or LocalPlace())
         self._silence = SilenceWatch(config.stall_seconds, len(halves(config)))
-        self._deaths = Deaths()
-        self._fruitless = 0  # blows in a row to agents that had not played, since one began to
-        self._start_after = 0.0
+        self._many_died = SparingLog(log, "%d more agents died and are replaced; the last, agent %s")
+        self._fruitless = 0  # blows in a row to agents that had not played, since one began
         self._proven = 0  # the most that were wanted and all played
-        self._most = math.inf
+        self._wish = Wish()
+        self._wishing = threading.Lock()  # while the wish is replaced
+
+    @property
+    def wanted(self) -> int:
+        return self._wish.count
+
+    @property
+    def refusal(self) -> str:
+        """Why there are fewer than wanted, where more was given up."""
+        return self._wish.refusal
 
     def want(self, count: int) -> None:
         """For any thread; ``tend`` follows."""
-        self.wanted = count  # first: what is given up after it is of the new number
-        self.refusal, self._most = "", math.inf
+        with self._wishing:
+            self._wish = Wish(count)
 
     def tend(self) -> None:
         """Notice deaths, and start or stop agents until there are as many as wanted."""
         now = time.monotonic()
         self._watch()
         self._reap(now)
-        while len(self._staying()) < self._target and now >= self._start_after:
+        while len(self._staying()) < self._wish.target and self._supervision.may_start:
+            wish = self._wish
             try:
                 self._start()
             except OSError as error:
-                why = why_not_started(error, self._target)
-                if not self._give_up_more(why):
+                why = why_not_started(error, wish.target)
+                if not self._give_up_more(wish, why):
                     raise AgentsKeepDying(why) from None
-        for number in self._staying()[self._target :]:
+        for number in self._staying()[self._wish.target :]:
             self._ask_to_leave(number, now)
         self.crew = self._count()
         if self.crew == Crew(playing=self.wanted):
@@ -135,27 +142,26 @@ class Agents:
         for number in self._agents:  # before any is looked at: one that is dead already is no reason to fail any more
             self._ask_to_leave(number, now)
         while self._agents and time.monotonic() < until:
-            multiprocessing.connection.wait([agent.process.sentinel for agent in self._agents.values()], timeout=0.05)
+            self._supervision.wait(0.05)
             self.tend()
-        for agent in self._agents.values():
-            agent.process.kill()
-        for number, agent in self._agents.items():
-            agent.process.join(1.0)
+        for number in self._supervision.end():
             self._stats.add(lost_steps=self._counterpart.dismiss(number))
-        self._agents.clear()
         self.crew = Crew()
 
     @property
-    def _target(self) -> int:
-        return int(min(self.wanted, self._most))
+    def _agents(self) -> dict[int, AgentProcess]:
+        return self._supervision.agents
 
-    def _give_up_more(self, why: str) -> bool:
+    def _give_up_more(self, wish: Wish, why: str) -> bool:
         """Go back to as many as have all played before, unless it was those that failed."""
-        if not 0 < self._proven < self._target:
-            return False
-        self._most, self.refusal = self._proven, why
+        with self._wishing:
+            if wish is not self._wish:
+                return True  # another number is wanted by now, which has its own chance
+            if not 0 < self._proven < wish.target:
+                return False
+            self._wish = replace(wish, most=self._proven, refusal=why)
         self._fruitless = 0
-        self._deaths.clear()
+        self._supervision.deaths.clear()
         log.warning("%s; the run goes on with %d", why, self._proven)
         return True
 
@@ -179,15 +185,11 @@ class Agents:
     def _start(self) -> None:
         number = self._stats.number_agent()
         self._counterpart.admit(number, self._config.envs_per_agent)
-        body, given = self._task(number)
-        process = self._spawn.Process(target=body, args=given, name=f"agent-{number}", daemon=True)
         try:
-            with clean_start():
-                process.start()
+            self._supervision.start(number, self._task(number))
         except OSError:
             self._counterpart.dismiss(number)
             raise
-        self._agents[number] = AgentProcess(process, time.monotonic())
         self.started += 1
 
     def _watch(self) -> None:
@@ -211,9 +213,10 @@ class Agents:
             lost = self._counterpart.dismiss(number)
             self._stats.add(lost_steps=lost)
             if agent.leaving_since is None:
-                self._died(number, agent, member, lost, now)
+                self._died(number, agent, member, lost)
 
-    def _died(self, number: int, agent: AgentProcess, member: Member, lost: int, now: float) -> None:
+    def _died(self, number: int, agent: AgentProcess, member: Member, lost: int) -> None:
+        wish, deaths = self._wish, self._supervision.deaths
         kind = end = how_it_ended(agent.process)
         window = DEATHS_WINDOW
         if agent.quiet:
@@ -221,39 +224,13 @@ class Agents:
             window = max(DEATHS_WINDOW, STALLS_WINDOW * self._config.stall_seconds)
         elif member.last_words:
             kind, end = "failure", f"failed: {member.last_words}"
-        if self._deaths.add(kind, now, started=agent.started, window=window):
+        if self._supervision.note_death(agent, kind, self._stats.totals.steps, window):
             self._fruitless = 0 if member.played else self._fruitless + 1
-        if self._fruitless > FRUITLESS_TOLERATED or self._deaths.too_many(kind, self.wanted):
-            died = f"{self._deaths.count(kind)} agents died within {window:.0f} s"
-            why = f"{died}; the last, agent {number}, {end}"
-            if not self._give_up_more(why):
+        if self._fruitless > FRUITLESS_TOLERATED or deaths.too_many(kind, wish.count):
+            why = f"{deaths.count(kind)} agents died within {window:.0f} s; the last, agent {number}, {end}"
+            if not self._give_up_more(wish, why):
                 raise AgentsKeepDying(why)
-            return
-        self._start_after = now + self._deaths.backoff
-        log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
-
-
-@contextmanager
-def clean_start() -> Iterator[None]:
-    """A child that imports neither the user's script nor more threads than it needs.
-
-    Spawned children import ``__main__`` again: a script without the usual guard would start training once more in each
-    agent, and one that imports torch would make each agent pay for it. An empty ``__main__`` prevents both.
-    """
-    changed = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    before = {name: os.environ.get(name) for name in changed}
-    main = sys.modules["__main__"]
-    # A Ctrl-C goes to the whole group, also to a child that cannot ignore it yet: it inherits this mask.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        sys.modules["__main__"] = ModuleType("__main__")
-        os.environ.update(changed)
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        elif deaths.count(kind) <= TOLD_EACH:
+            log.warning("agent %d %s and is replaced; %d steps of it are lost", number, end, lost)
+        else:
+            self._many_died.add(f"{number}, {end}")

@@ -43,7 +43,7 @@ class RemoteTask(NamedTuple):
     speaks: bool  # for all of its machine, where what it says is the same for all
 
 
-class Place(NamedTuple):
+class Welcome(NamedTuple):
     """What a server gives to an agent that joins."""
 
     run: int
@@ -68,42 +68,42 @@ class RemoteAgent:
         pause = RETRY_SECONDS
         while True:
             with closing(NetworkLink(self._task.server, self._task.keys)) as link:
-                place = self._join(link)
-                if place is not None:
-                    self._begin(link, place)
-                    self._play(link, place)
+                welcome = self._join(link)
+                if welcome is not None:
+                    self._begin(link, welcome)
+                    self._play(link, welcome)
                     pause = RETRY_SECONDS
                     continue
             time.sleep(pause)
             pause = min(2 * pause, RETRY_MOST)
 
-    def _join(self, link: NetworkLink) -> Place | None:
+    def _join(self, link: NetworkLink) -> Welcome | None:
         link.send(wire.encode_join(Join(self._token, ga3c.__version__)))
         until = time.monotonic() + ANSWER_SECONDS
         while not link.broken and time.monotonic() < until:
             head = self._receive(link)
             if head is not None and (header := wire.read_header(head)).kind == Kind.WELCOME:
                 self._answered = time.monotonic()
-                return Place(header.run, header.agent, read_settings(head))
+                return Welcome(header.run, header.agent, read_settings(head))
         self._complain(link)
         return None
 
-    def _begin(self, link: NetworkLink, place: Place) -> None:
+    def _begin(self, link: NetworkLink, welcome: Welcome) -> None:
         again = "again " if self._players else ""
-        log.info("joined %s %sas agent %d: %s", self._task.server, again, place.agent, place.config.game)
-        if place.config == self._config:
+        log.info("joined %s %sas agent %d: %s", self._task.server, again, welcome.agent, welcome.config.game)
+        if welcome.config == self._config:
             for player in self._players:
-                link.say(place.run, player.rejoin(place.agent), player.acting.schema)
+                link.say(welcome.run, player.rejoin(welcome.agent), player.acting.schema)
             return
         for player in self._players:
             player.close()
         self._players.clear()
-        for player, turn in begin_players(place.config, place.agent):
+        for player, turn in begin_players(welcome.config, welcome.agent):
             self._players.append(player)
-            link.say(place.run, turn, player.acting.schema)
-        self._config = place.config
+            link.say(welcome.run, turn, player.acting.schema)
+        self._config = welcome.config
 
-    def _play(self, link: NetworkLink, place: Place) -> None:
+    def _play(self, link: NetworkLink, welcome: Welcome) -> None:
         """Answer predictions with play, until the connection breaks or the number is void."""
         heard = time.monotonic()
         while not link.broken:
@@ -114,8 +114,8 @@ class RemoteAgent:
                 if header.kind != Kind.REPLY:
                     return
                 player = self._players[header.half]
-                link.say(place.run, player.play(wire.decode_reply(header, head)), player.acting.schema)
-            elif time.monotonic() - heard > START_PATIENCE * place.config.stall_seconds:
+                link.say(welcome.run, player.play(wire.decode_reply(header, head)), player.acting.schema)
+            elif time.monotonic() - heard > START_PATIENCE * welcome.config.stall_seconds:
                 log.warning("%s was silent for %.0f s", self._task.server, time.monotonic() - heard)
                 return
         log.warning("the connection to %s is lost; joining again", self._task.server)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import multiprocessing.connection
 import sys
 import threading
 import time
 from collections.abc import Iterable
-from multiprocessing.context import SpawnProcess
 
-from ga3c.agents.crew import clean_start
-from ga3c.agents.deaths import DEATHS_WINDOW, Deaths, how_it_ended
+from ga3c.agents.deaths import DEATHS_WINDOW
 from ga3c.agents.joining import RUN_OVER, UNFIT, RemoteTask, run_remote_agent
+from ga3c.agents.places.local import LocalPlace
+from ga3c.agents.places.place import Place, how_it_ended
+from ga3c.agents.supervision import Supervision
 from ga3c.messages.keys import read_agent_keys
 from ga3c.settings.commands import AgentsOptions
 from ga3c.settings.declare import read_words
@@ -32,7 +32,11 @@ class RemoteCrew:
     """The processes of one machine."""
 
     def __init__(
-        self, options: AgentsOptions, log_queue: multiprocessing.Queue[logging.LogRecord], interrupted: threading.Event
+        self,
+        options: AgentsOptions,
+        log_queue: multiprocessing.Queue[logging.LogRecord],
+        interrupted: threading.Event,
+        place: Place | None = None,
     ) -> None:
         self._server = options.server
         self._keys = read_agent_keys(options.keys) if options.keys else None
@@ -40,11 +44,7 @@ class RemoteCrew:
         make_room(self._count)
         self._log_queue = log_queue
         self._interrupted = interrupted
-        self._spawn = multiprocessing.get_context("spawn")
-        self._processes: dict[int, SpawnProcess] = {}
-        self._deaths = Deaths()
-        self._started = 0.0  # the last of them
-        self._start_after = 0.0
+        self._supervision = Supervision(place or LocalPlace())
 
     def run(self) -> int:
         """Until the server's run is over (0), Ctrl-C (0), or there is no point in going on (1)."""
@@ -52,8 +52,7 @@ class RemoteCrew:
         try:
             while not self._interrupted.is_set():
                 self._start_missing()
-                sentinels = [process.sentinel for process in self._processes.values()]
-                multiprocessing.connection.wait(sentinels, timeout=LOOK_SECONDS)
+                self._supervision.wait(LOOK_SECONDS)
                 if (code := self._reap()) is not None:
                     return code
             return 0
@@ -61,52 +60,46 @@ class RemoteCrew:
             self._stop()
 
     def _start_missing(self) -> None:
-        if time.monotonic() < self._start_after:
+        if not self._supervision.may_start:
             return
         for number in range(self._count):
-            if number not in self._processes:
+            if number not in self._supervision.agents:
                 task = RemoteTask(self._server, self._keys, speaks=number == 0)
-                process = self._spawn.Process(
-                    target=run_remote_agent, args=(task, self._log_queue), name=f"remote-{number}", daemon=True
-                )
                 try:
-                    with clean_start():
-                        process.start()
+                    self._supervision.start(number, (run_remote_agent, (task, self._log_queue)))
                 except OSError as error:
-                    self._start_after = time.monotonic() + START_AGAIN_SECONDS
+                    self._supervision.pause(START_AGAIN_SECONDS)
                     log.warning("%s", why_not_started(error, self._count))
                     return
-                self._processes[number] = process
-                self._started = time.monotonic()
 
     def _reap(self) -> int | None:
         """Notice who ended; returns the exit code if that is the end of all."""
-        for number, process in list(self._processes.items()):
-            if process.is_alive():
+        deaths = self._supervision.deaths
+        for number, agent in list(self._supervision.agents.items()):
+            if agent.process.is_alive():
                 continue
-            del self._processes[number]
-            if process.exitcode == RUN_OVER:
+            del self._supervision.agents[number]
+            if agent.process.exitcode == RUN_OVER:
                 log.info("the run of %s is over", self._server)
                 return 0
-            if process.exitcode == UNFIT:
+            if agent.process.exitcode == UNFIT:
                 return 1
-            now, end = time.monotonic(), how_it_ended(process)
-            self._deaths.add(end, now, started=self._started)
-            if self._deaths.too_many(end, self._count):
-                log.error("%d agents died within %.0f s; the last %s", self._deaths.count(end), DEATHS_WINDOW, end)
+            end = how_it_ended(agent.process)
+            self._supervision.note_death(agent, end)
+            if deaths.too_many(end, self._count):
+                log.error("%d agents died within %.0f s; the last %s", deaths.count(end), DEATHS_WINDOW, end)
                 return 1
-            self._start_after = now + self._deaths.backoff
             log.warning("an agent %s and is replaced", end)
         return None
 
     def _stop(self) -> None:
         until = time.monotonic() + LEAVE_SECONDS
-        for process in self._processes.values():
+        processes = [agent.process for agent in self._supervision.agents.values()]
+        for process in processes:
             process.terminate()
-        for process in self._processes.values():
+        for process in processes:
             process.join(max(until - time.monotonic(), 0.0))
-            process.kill()
-            process.join(1.0)
+        self._supervision.end()
 
 
 def main(words: Iterable[str]) -> int:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ga3c.agents.crew import Agents, Task
+from ga3c.agents.crew import Agents
+from ga3c.agents.places.place import Task
 from ga3c.algorithms.rule import make_learning
 from ga3c.engines.engine import LogQueue
 from ga3c.engines.lone_agent import LoneTask, run_lone_agent

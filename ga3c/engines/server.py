@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ga3c.agents.crew import Agents, Task
+from ga3c.agents.crew import Agents
+from ga3c.agents.places.place import Task
 from ga3c.agents.player import halves
 from ga3c.agents.process import AgentTask, run_agent
 from ga3c.agents.visitors import RemoteAgents

@@ -1,18 +1,17 @@
 """``./run.sh agents`` against a server, as users start them: joining, dying, leaving, and a server that comes back."""
 
 import errno
-import multiprocessing.connection
 import os
 import shutil
 import signal
 import threading
 import time
-import types
 from pathlib import Path
 
 import pytest
 
 from ga3c.agents import remote_crew as remote
+from ga3c.agents.places.local import LocalPlace
 from ga3c.messages.keys import make_keys
 from ga3c.settings.commands import AgentsOptions
 from tests.helpers import catch_game
@@ -167,22 +166,13 @@ def test_processes_that_the_system_refuses_are_told_and_tried_again(monkeypatch,
     monkeypatch.setattr(remote, "START_AGAIN_SECONDS", 0.0)
     interrupted, refusals = threading.Event(), iter([OSError(errno.EMFILE, "Too many open files")] * 2)
 
-    class Process:
-        sentinel = exitcode = pid = None
-
-        def __init__(self, **_):
-            pass
-
-        def start(self):
+    class Full:
+        def start(self, number, task):
             if error := next(refusals, None):
                 raise error
             interrupted.set()
+            return LocalPlace().start(number, (time.sleep, (60,)))
 
-        def __getattr__(self, name):
-            return lambda *_: None
-
-    crew = remote.RemoteCrew(AgentsOptions(server="tcp://127.0.0.1:5555", agents=1), None, interrupted)
-    monkeypatch.setattr(crew, "_spawn", types.SimpleNamespace(Process=Process))
-    monkeypatch.setattr(multiprocessing.connection, "wait", lambda *_, timeout: time.sleep(0.01))
+    crew = remote.RemoteCrew(AgentsOptions(server="tcp://127.0.0.1:5555", agents=1), None, interrupted, Full())
     assert crew.run() == 0
     assert caplog.text.count("no further agent could be started: [Errno 24] Too many open files. The limit on") == 2

@@ -1,6 +1,7 @@
 """Agents are killed or stopped, or their game breaks: training goes on, or ends with the cause."""
 
 import os
+import re
 import signal
 import statistics
 import time
@@ -9,7 +10,7 @@ import pytest
 
 import ga3c
 from ga3c.agents import deaths
-from ga3c.agents.crew import AgentsKeepDying
+from ga3c.agents.crew import TOLD_EACH, AgentsKeepDying
 from ga3c.runs.training import RunFailed
 from tests.helpers import broken_games
 from tests.helpers.command_line import QUICK, run, summary_of
@@ -51,6 +52,7 @@ def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch,
 
 def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 1)
+    monkeypatch.setattr(deaths, "STEPS_PER_DEATH", 1_000_000)  # else what it plays between would make up for them
     serving = start(agents=1)
 
     def kill():
@@ -171,6 +173,28 @@ def test_a_game_that_breaks_once_costs_its_agent_and_no_more(start, tmp_path, mo
     for fault, sentence in SENTENCES.items():
         assert f"failed: {sentence} and is replaced" in text, fault
         assert f"GameFault: {sentence}" in text, fault  # with its traceback
+
+
+def test_a_game_that_breaks_now_and_then_is_played_all_the_same(start, tmp_path, monkeypatch):
+    """Once in 500 steps, so several times a second: each time an agent is replaced, and the cause is told once."""
+    monkeypatch.syspath_prepend(tmp_path)
+    broken_games.install(tmp_path, then="raise rarely")
+    serving = start(game=GAME)
+    serving.wait_until(lambda: serving.server.agents_started > 14, seconds=120)  # 10 deaths are tolerated anyway
+    serving.wait_until(lambda: serving.server.agents_playing == 2)
+    before = serving.stats.totals.updates
+    serving.wait_until(lambda: serving.stats.totals.updates > before + 20)
+    serving.close()
+    totals = serving.stats.totals
+    assert totals.samples + totals.stale_steps + totals.lost_steps == totals.steps
+    text = serving.log_path.read_text()
+    assert text.count("Traceback") == 2  # of the fault and of its cause
+    assert re.search(
+        r"agent \d+ failed, with a traceback as one before \(\d+ times by now\): .*GameFault: .* the game broke at",
+        text,
+    )
+    assert text.count("and is replaced; ") <= TOLD_EACH
+    assert re.search(r"\d+ more agents died and are replaced; the last, agent \d+, failed: .* the game broke at", text)
 
 
 def test_a_game_that_keeps_breaking_ends_the_run_with_the_cause(tmp_path):

@@ -1,6 +1,7 @@
 """A game that breaks: in each agent in the way that is next in the list which stands beside the module."""
 
 import multiprocessing
+import random
 import shutil
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
+RARELY = 500  # steps, of which one breaks at random
 STEPS = 30  # of each environment that are played well before
 LIST = "faults.txt"
 
@@ -33,6 +35,7 @@ def fault_of_this_process():
 
 
 FAULT = fault_of_this_process()
+RANDOM = random.Random()
 
 
 class Faulty(gymnasium.Env):
@@ -50,6 +53,8 @@ class Faulty(gymnasium.Env):
 
     def step(self, action):
         self._steps += 1
+        if FAULT == "raise rarely" and RANDOM.random() < 1 / RARELY:
+            raise ValueError(f"the game broke at {RANDOM.random()}")
         observation, reward = np.zeros(2, np.float32), 1.0
         if self._steps > STEPS:
             if FAULT == "raise in step":

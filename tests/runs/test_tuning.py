@@ -108,15 +108,12 @@ def test_a_real_server_says_when_a_setting_has_taken_effect(server_run):
 def test_more_agents_than_the_system_takes_are_given_up_and_the_run_goes_on(server_run, monkeypatch):
     tunable = TunableServer(server_run.server, server_run.stats)
     server_run.wait_until(lambda: not tunable.unsettled())
-    agents = server_run.server._agents
-    make = agents._spawn.Process
 
-    def refuse(*arguments, **settings):
-        process = make(*arguments, **settings)
-        monkeypatch.setattr(process, "start", lambda: (_ for _ in ()).throw(BlockingIOError("no more processes")))
-        return process
+    class Full:
+        def start(self, number, task):
+            raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(agents._spawn, "Process", refuse, raising=False)
+    monkeypatch.setattr(server_run.server._agents._supervision, "_place", Full())
     tunable.apply(Setting(2, 1, 1))
     server_run.server.wait(0)
     with pytest.raises(RuntimeError, match="no more processes"):
