@@ -162,14 +162,18 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
 
 def _read_toml(cls: type, path: str) -> dict[str, Any]:
     try:
-        table = tomllib.loads(Path(os.path.expanduser(path)).read_text(encoding="utf-8"))
+        table = tomllib.loads(
+            Path(os.path.expanduser(path)).read_text(encoding="utf-8-sig")
+        )  # some editors begin with a mark
     except OSError as error:
         raise ConfigError(f"CONFIG={path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # not TOML, not UTF-8, or no name of a file
         raise ConfigError(f"CONFIG={path} is not a TOML file: {error}") from None
-    given = {}
+    given: dict[str, Any] = {}
     for key, value in table.items():
         field = _field(cls, key.upper())
+        if field.name in given:  # TOML itself refuses the same spelling
+            raise ConfigError(f"CONFIG={path} has {field.name.upper()} twice, in two spellings: leave one of them out")
         # Numbers and switches may be written as TOML's own or as on the command line.
         given[field.name] = _parse(field, value) if isinstance(value, str) else value
     return given

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ga3c.agents.deaths import BACKOFF_MOST, BACKOFF_WINDOW, DEATHS_TOLERATED, DEATHS_WINDOW, Deaths
+from ga3c.agents.deaths import BACKOFF_MOST, BACKOFF_WINDOW, DEATHS_TOLERATED, DEATHS_WINDOW, STEPS_PER_DEATH, Deaths
 
 
 @pytest.mark.parametrize(("agents", "tolerated"), [(1, DEATHS_TOLERATED), (20, 40)])
@@ -46,4 +46,38 @@ def test_each_blow_doubles_the_wait_for_a_while():
     deaths.add("agents", 200.0, started=0.0)
     assert deaths.backoff == 0.25
     deaths.add("agents", 200.0 + BACKOFF_WINDOW, started=0.0)
+    assert deaths.backoff == 0.5
+
+
+def test_what_is_played_between_deaths_makes_up_for_them():
+    """A game that breaks once in 500 steps is worth replacing, however often that is in a minute."""
+    deaths = Deaths()
+    for number in range(500):
+        deaths.add("failure", 100.0 + number / 10, started=0.0, steps=500 * number)
+        assert not deaths.too_many("failure", agents=2)
+
+
+@pytest.mark.parametrize(("steps", "too_many"), [(STEPS_PER_DEATH - 1, True), (STEPS_PER_DEATH, False)])
+def test_too_little_between_them_does_not(steps, too_many):
+    deaths = Deaths()
+    for number in range(DEATHS_TOLERATED + 1):
+        deaths.add("failure", 100.0 + number, started=0.0, steps=1_000_000 + steps * number)
+    assert deaths.too_many("failure", agents=2) == too_many
+
+
+def test_what_was_played_before_the_first_of_them_counts_no_more():
+    deaths = Deaths()
+    deaths.add("failure", 100.0, started=0.0)
+    for number in range(DEATHS_TOLERATED + 1):
+        deaths.add("failure", 101.0 + DEATHS_WINDOW + number, started=0.0, steps=1_000_000)
+    assert deaths.too_many("failure", agents=2)
+
+
+def test_blows_that_were_made_up_for_double_no_wait():
+    deaths, waits = Deaths(), []
+    for number in range(5):
+        deaths.add("failure", 100.0 + 2.0 * number, started=0.0, steps=STEPS_PER_DEATH * number)
+        waits.append(deaths.backoff)
+    assert waits == [0.25] * 5
+    deaths.add("failure", 109.0, started=108.5, steps=STEPS_PER_DEATH * 4)
     assert deaths.backoff == 0.5

@@ -132,6 +132,12 @@ def test_words_override_the_file_in_any_order(tmp_path):
         assert (config.agents, config.max_steps, config.serial) == (None, 1_000_000, True)
 
 
+def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text("t_max = 8\n", encoding="utf-8-sig")
+    assert Config.from_words([f"CONFIG={file}"]).t_max == 8
+
+
 def test_a_bad_file_is_refused_with_its_reason(tmp_path):
     file = tmp_path / "my.toml"
     assert "cannot be read" in refused(f"CONFIG={file}")
@@ -143,6 +149,8 @@ def test_a_bad_file_is_refused_with_its_reason(tmp_path):
     assert "Did you mean T_MAX?" in refused(f"CONFIG={file}")
     file.write_text("t_max = 0")
     assert "at least 1" in refused(f"CONFIG={file}")
+    file.write_text("max_seconds = 5\nMAX_SECONDS = 50")
+    assert "has MAX_SECONDS twice, in two spellings" in refused(f"CONFIG={file}")
     for wrong in ('t_max = "many"', "t_max = true", "t_max = 2.0", "t_max = [1]", "game = 3", "serial = 1"):
         file.write_text(wrong)
         assert wrong.partition(" ")[0].upper() in refused(f"CONFIG={file}"), wrong
