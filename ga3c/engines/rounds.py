@@ -56,6 +56,7 @@ class Rounds:
 
     def give_up(self, agents: Iterable[int]) -> None:
         """Nothing is played any more: count what is under way as lost, and check that every step has ended."""
+        self._intake.pass_on()  # what a round that failed had booked
         for agent in agents:
             self._stats.add(lost_steps=self._stats.ledger.leave(agent))
         self._memory.give_up()
