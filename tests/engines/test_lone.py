@@ -10,9 +10,11 @@ import torch
 
 from ga3c.agents import crew as agents
 from ga3c.agents.player import begin_players
-from ga3c.engines.lone_agent import A3CTask, LoneAgent
+from ga3c.algorithms.rule import make_learning
+from ga3c.engines.lone_agent import LoneAgent, LoneTask
 from ga3c.engines.rounds import Rounds
-from ga3c.engines.workers import Learner
+from ga3c.engines.workers import Workers
+from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
 from ga3c.models.shared import SharedNumbers
 from ga3c.runs.checkpoint import load_newest
@@ -87,9 +89,9 @@ class Alone:
 
     def __init__(self, path, **settings):
         self.config = resolved(**{**CARTPOLE, **settings})
-        self.numbers = SharedNumbers.make(self.config, spec_of("CartPole-v1"))
+        self.numbers = SharedNumbers.make(self.config, make_learning(self.config, spec_of("CartPole-v1")).network)
         self.stats = Stats()
-        task = A3CTask(self.config, spec_of("CartPole-v1"), self.numbers, path / "lock", agent=4)
+        task = LoneTask(self.config, spec_of("CartPole-v1"), self.numbers, path / "lock", agent=4)
         self.agent = LoneAgent(task, self.stats)
         self.agent.begin()
 
@@ -102,16 +104,18 @@ class Alone:
 def test_one_agent_makes_the_updates_of_one_thread_with_the_other_model(tmp_path, settings):
     alone = Alone(tmp_path, **settings)
     stats = Stats()
-    learner = Learner(alone.config.replace(algo="ga3c"), spec_of("CartPole-v1"), stats)
-    rounds = Rounds(alone.config, spec_of("CartPole-v1"), learner.predictor(0), learner.trainer(), stats)
+    config = alone.config.replace(algo="ga3c")
+    memory = make_memory(config, stats)
+    workers = Workers(config, spec_of("CartPole-v1"), memory, stats)
+    rounds = Rounds(workers.predictor(), workers.trainer(), memory, stats)
     stats.ledger.open(4, alone.config.envs_per_agent)
-    for player, messages in begin_players(alone.config, 0, 4):
-        rounds.join(player, messages)
+    for player, turn in begin_players(alone.config, 4):
+        rounds.join(player, turn)
     alone.play(200)
     for _ in range(200):
         rounds.play()
-    assert alone.agent.model.version.number == learner.model.version.number > 10
-    assert torch.equal(alone.agent.model.version.weights, learner.model.version.weights)
+    assert alone.agent.model.version.number == workers.model.version.number > 10
+    assert torch.equal(alone.agent.model.version.weights, workers.model.version.weights)
     alone.agent.stop()
     rounds.give_up([4])
     assert alone.stats.totals.steps == stats.totals.steps

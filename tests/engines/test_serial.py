@@ -26,8 +26,8 @@ def test_a_seed_decides_every_bit(settings, updates):
 
 def test_the_seed_also_decides_the_play(monkeypatch):
     # The same first weights for all seeds: what differs now comes from environments and actions.
-    def first_weights(self, config, spec):
-        original(self, config.replace(seed=0), spec)
+    def first_weights(self, config, network):
+        original(self, config.replace(seed=0), network)
 
     original = Model.__init__
     monkeypatch.setattr(Model, "__init__", first_weights)
@@ -139,6 +139,7 @@ def test_what_a_failed_round_leaves_is_lost_and_counted(monkeypatch):
     assert run.server.state() is None
     assert totals.steps == 6 * 5 + 3
     assert totals.lost_steps == totals.steps - totals.samples > 0
+    assert totals.unaccounted_steps == 0  # also of what had been booked in that round
 
 
 def test_all_steps_of_all_environments_are_trained_in_turn(trained):
@@ -168,7 +169,7 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
 
         def noted_step(actions):
             played = step(actions)
-            diary.append((run.learner.model.version, games.seen[0, 0], int(actions[0]), played))
+            diary.append((run.model.version, games.seen[0, 0], int(actions[0]), played))
             games.seen = played.observations
             return played
 
@@ -179,7 +180,7 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
     settings = {**CARTPOLE, "agents": 1, "envs_per_agent": 2, "learning_rate": 0.01, "init": "paper"}
     run = SerialRun(**settings, discount=0.5)
     run.play(rounds=150).server.stop()
-    forward = run.learner.model.network.forward
+    forward = run.model.network.forward
     for experience in (experience for batch in trained for experience in batch):
         diary = diaries[experience.env]
         real = [place for place, (*_, played) in enumerate(diary) if played.real[0]]
@@ -196,8 +197,8 @@ def test_what_is_trained_is_what_was_played(trained, monkeypatch):
             _, observation, action, played = diary[places[i]]
             following = float(played.rewards[0]) + 0.5 * following
             np.testing.assert_array_equal(experience.frames[i], observation)
-            assert experience.actions[i] == action
-            assert experience.returns[i] == pytest.approx(following, abs=1e-5)
+            assert experience.fields["actions"][i] == action
+            assert experience.fields["returns"][i] == pytest.approx(following, abs=1e-5)
     assert len(trained) > 10
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from ga3c.agents import player
 from ga3c.games.make import make_games
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 
 
 def test_an_agent_asks_for_no_prediction_before_all_of_its_games_are_made(monkeypatch):
     """Or the first ones would be old when they are acted on: games take seconds to make, and others train meanwhile."""
     made = []
     monkeypatch.setattr(player, "make_games", lambda config, count: made.append(count) or make_games(config, count))
-    for _player, messages in player.begin_players(Config(game="CartPole-v1", envs_per_agent=5), run=0, agent=0):
-        assert messages
+    for _player, turn in player.begin_players(Resolved(game="CartPole-v1", envs_per_agent=5), agent=0):
+        assert len(turn.request.observations)
         assert made == [3, 2]
 
 
@@ -54,14 +54,14 @@ def test_resizes_while_it_runs(start):
 def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
     run = start()
     run.wait_until(lambda: run.stats.totals.updates > 5)
-    gradient, begun = run.learner.model.gradient, threading.Event()
+    gradient, begun = run.model.gradient, threading.Event()
 
     def slow(loss):
         begun.set()
         time.sleep(2.5)
         return gradient(loss)
 
-    monkeypatch.setattr(run.learner.model, "gradient", slow)
+    monkeypatch.setattr(run.model, "gradient", slow)
     run.wait_until(begun.is_set)
     run.server.stop()
     totals = run.stats.totals
@@ -91,7 +91,7 @@ def test_the_training_queue_holds_agents_back(start):
     run = start(train_queue=4, trainers=1, agents=2, envs_per_agent=8)
     run.wait_until(lambda: run.stats.totals.updates > 5)
     run.server.resize(trainers=0)  # nobody trains any more
-    run.wait_until(lambda: run.server.experiences.full)
+    run.wait_until(lambda: run.server.memory.full)
 
     def still():
         before = run.stats.totals.steps
@@ -100,7 +100,7 @@ def test_the_training_queue_holds_agents_back(start):
 
     run.wait_until(still)
     # What was on its way when the queue filled up: at most one experience of each environment.
-    assert len(run.server.experiences) <= 4 + 16
+    assert len(run.server.memory) <= 4 + 16
     run.server.resize(trainers=1)
     before = run.stats.totals.steps
     run.wait_until(lambda: run.stats.totals.steps > before + 100)

@@ -12,13 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from ga3c.engines.trainer import BadUpdates, NotFinite, Trainer, anneal
+from ga3c.algorithms.rule import make_learning
+from ga3c.engines.trainer import BadUpdates, NotFinite, Trainer
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
-from ga3c.memory.stats import Stats, lag_max
+from ga3c.memory.figures import Window
+from ga3c.memory.memory import make_memory
+from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
 from ga3c.models.model import Model
-from ga3c.settings.config import Config
+from ga3c.models.schedule import linear
+from ga3c.settings.config import Resolved
 
 SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", action=Discrete(4))
 IMAGES = EnvSpec(frame=(7, 6), stack=4, dtype="uint8", action=Discrete(4))
@@ -33,23 +37,25 @@ def make_experience(seed=0, *, spec=SPEC, steps=5, version=0, returns=None):
         first_step=0,
         version=version,
         frames=(255 * frames if spec.dtype == "uint8" else frames).astype(spec.dtype),
-        actions=chance.integers(spec.actions, size=steps).astype(np.int32),
-        returns=np.full(steps, returns, np.float32) if returns is not None else chance.normal(size=steps).astype("f4"),
+        fields={
+            "actions": chance.integers(spec.action.n, size=steps).astype(np.int32),
+            "returns": np.full(steps, returns, "f4") if returns is not None else chance.normal(size=steps).astype("f4"),
+        },
     )
 
 
 class RecordingModel(Model):
     """A model that notes each gradient with its version, and what was applied to make each version."""
 
-    def __init__(self, config, spec):
-        super().__init__(config, spec)
+    def __init__(self, config, network):
+        super().__init__(config, network)
         self.gradients = []  # (version, gradient)
         self.applied = {}  # version made: (gradient, learning rate)
 
     def gradient(self, loss):
-        version, gradient = super().gradient(loss)
-        self.gradients.append((version, gradient.clone()))
-        return version, gradient
+        found = super().gradient(loss)
+        self.gradients.append((found.version, found.vector.clone()))
+        return found
 
     def apply(self, gradient, learning_rate, frames=None):
         number = super().apply(gradient, learning_rate, frames)
@@ -63,14 +69,16 @@ class Bench:
 
     def __init__(self, **settings):
         base = {"game": "CartPole-v1", "device": "cpu", "hidden": 16, "preset": "paper"}
-        self.config = Config.from_mapping({**base, "network": "auto", "value_cost": 0.5, "max_lag": 100, **settings})
-        self.model = RecordingModel(self.config, SPEC)
+        self.config = Resolved.from_mapping({**base, "network": "auto", "value_cost": 0.5, "max_lag": 100, **settings})
+        self.learning = make_learning(self.config, SPEC)
+        self.model = RecordingModel(self.config, self.learning.network)
         self.stats = Stats()
+        self.memory = make_memory(self.config, self.stats)
         self.bad_updates = BadUpdates()
         self.trainer = self.another_trainer()
 
     def another_trainer(self):
-        return Trainer(self.config, self.model, self.stats, self.bad_updates)
+        return Trainer(self.config, self.learning, self.model, self.memory, self.stats, self.bad_updates)
 
     def play(self, *experiences):
         """Let an agent have played these and delivered them, each in an environment of its own; returns them."""
@@ -113,9 +121,11 @@ def test_training_batches(spec):
         expected = np.concatenate([observations_of(experience, spec) for experience in experiences])
         assert batch.observations.dtype == getattr(torch, spec.dtype)
         np.testing.assert_array_equal(batch.observations, expected)
-        np.testing.assert_array_equal(batch.actions, np.concatenate([e.actions for e in experiences]))
-        np.testing.assert_array_equal(batch.returns, np.concatenate([e.returns for e in experiences]))
-        assert (batch.actions.dtype, batch.returns.dtype) == (torch.int64, torch.float32)
+        assert batch.fields.keys() == {"actions", "returns"}
+        for name, dtype in (("actions", np.int32), ("returns", np.float32)):
+            np.testing.assert_array_equal(batch.fields[name], np.concatenate([e.fields[name] for e in experiences]))
+            assert batch.fields[name].dtype == dtype
+        assert batch.lengths.tolist() == lengths
 
 
 @pytest.mark.parametrize("spec", [SPEC, IMAGES])
@@ -135,13 +145,13 @@ def test_prediction_batches(spec):
 )
 def test_annealing_is_linear_and_stays_at_its_end(steps, value):
     # From 0.8 to 0.2 over 1000 steps: a quarter of the way is 0.8 − 0.15.
-    assert anneal(0.8, 0.2, steps, 1000) == pytest.approx(value)
+    assert linear(0.8, 0.2, steps, 1000) == pytest.approx(value)
 
 
 def test_nothing_is_annealed_without_an_end():
-    assert anneal(0.8, None, 500, 1000) == 0.8
-    assert anneal(0.8, 0.2, 500, 0) == 0.8
-    assert anneal(0.8, 0.0, 1000, 1000) == 0.0  # an end of 0 is an end
+    assert linear(0.8, None, 500, 1000) == 0.8
+    assert linear(0.8, 0.2, 500, 0) == 0.8
+    assert linear(0.8, 0.0, 1000, 1000) == 0.0  # an end of 0 is an end
 
 
 def test_the_learning_rate_is_annealed_by_steps_played():
@@ -172,7 +182,7 @@ def plain_gradient(model, weights, experiences, config):
     total = torch.zeros(())
     for experience in experiences:
         observations = torch.from_numpy(observations_of(experience, SPEC))
-        for observation, action, target in zip(observations, experience.actions, experience.returns, strict=True):
+        for observation, action, target in zip(observations, *experience.fields.values(), strict=True):
             policies, values = model.network.forward(weights, observation[None])
             policy, value = policies[0], values[0]
             advantage = float(target) - value
@@ -269,11 +279,11 @@ def test_lag_is_counted_in_updates_between_acting_and_training():
     totals = bench.stats.totals
     assert (totals.lag, totals.experiences) == (5, 3)
     second = bench.stats.snapshot()
-    assert lag_max(first, second) == 3
+    assert Window(first, second, {}).lag_max == 3
     bench.trainer.train([make_experience(4, version=11)])  # at version 12
     third = bench.stats.snapshot()
-    assert lag_max(second, third) == 1  # of its own window
-    assert lag_max(first, third) == 3  # for one who looks over a longer one
+    assert Window(second, third, {}).lag_max == 1  # of its own window
+    assert Window(first, third, {}).lag_max == 3  # for one who looks over a longer one
     assert bench.stats.lag_max_ever == 3
 
 
@@ -291,7 +301,7 @@ def test_a_loss_that_is_not_finite_is_not_applied(returns, caplog):
     assert (bench.stats.totals.bad_updates, bench.stats.totals.updates) == (1, 0)
     assert "update skipped" in caplog.text
     # What goes into means must not be spoilt for good.
-    assert math.isfinite(bench.stats.totals.value_loss)
+    assert math.isfinite(bench.stats.losses["value_loss"])
     assert math.isfinite(bench.stats.totals.gradient_norm)
 
 
@@ -358,17 +368,17 @@ def test_bad_updates_of_all_trainers_count_together():
 class Contest(RecordingModel):
     """A model whose trainers all have their gradient before any of them applies it, and then apply it at once."""
 
-    def __init__(self, config, spec, threads):
-        super().__init__(config, spec)
+    def __init__(self, config, network, threads):
+        super().__init__(config, network)
         self._all_have_theirs = threading.Barrier(threads, timeout=30)
         self.current = threading.local()  # the experiences that this thread trains on
         self.trained = []  # (version, experiences, gradient)
 
     def gradient(self, loss):
-        version, gradient = super().gradient(loss)
-        self.trained.append((version, self.current.experiences, gradient.clone()))
+        found = super().gradient(loss)
+        self.trained.append((found.version, self.current.experiences, found.vector.clone()))
         self._all_have_theirs.wait()
-        return version, gradient
+        return found
 
 
 @pytest.fixture
@@ -392,7 +402,7 @@ def busy_threads(monkeypatch):
 def test_four_trainers_lose_nothing_and_mix_nothing(initial):
     threads, rounds = 4, 15
     bench = Bench(learning_rate=0.02, beta=0.1, max_lag=0, rmsprop_initial=initial)
-    bench.model = model = Contest(bench.config, SPEC, threads)
+    bench.model = model = Contest(bench.config, bench.learning.network, threads)
     first = model.version.weights.clone()
 
     def queue(thread):
