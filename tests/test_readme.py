@@ -1,22 +1,41 @@
-"""The README's settings table is the dataclass's. ``python tests/test_readme.py`` writes it anew."""
+"""The README's tables of settings and figures are those of the code; ``python -m tests.test_readme`` writes them anew."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 
+from ga3c.algorithms.actor_critic import acting as actor_critic
 from ga3c.games.make import make_games
+from ga3c.memory.figures import FIGURES
 from ga3c.settings.config import Config
 from ga3c.settings.declare import settings_table
 
 README = Path(__file__).parent.parent / "README.md"
-SECTION = re.compile(r"(<!-- settings -->\n).*?(<!-- /settings -->)", re.DOTALL)
 
 
-def with_current_table(text: str) -> str:
+def settings_rows() -> list[str]:
     rows = [f"| `{key}` | {default or '–'} | {_cell(meaning)} |" for key, default, meaning in settings_table(Config)]
-    table = "\n".join(["| key | default | meaning |", "|---|---|---|", *rows]) + "\n"
-    return SECTION.sub(lambda match: match[1] + table + match[2], text)
+    return ["| key | default | meaning |", "|---|---|---|", *rows]
+
+
+def figures_rows() -> list[str]:
+    rows = [f"| `{figure.name}` | {_cell(figure.meaning)} |" for figure in (*FIGURES, *actor_critic.FIGURES)]
+    return ["| figure | meaning |", "|---|---|", *rows]
+
+
+TABLES = {"settings": settings_rows, "figures": figures_rows}
+
+
+def section(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+
+
+def with_current_tables(text: str) -> str:
+    for name, rows in TABLES.items():
+        table = "\n".join(rows()) + "\n"
+        text = section(name).sub(lambda match, table=table: match[1] + table + match[2], text)
+    return text
 
 
 def _cell(text: str) -> str:
@@ -24,10 +43,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def test_the_settings_table_is_current():
+def test_the_tables_are_current():
     text = README.read_text(encoding="utf-8")
-    assert SECTION.search(text)
-    assert with_current_table(text) == text, "run: python tests/test_readme.py"
+    assert all(section(name).search(text) for name in TABLES)
+    assert with_current_tables(text) == text, "run: python -m tests.test_readme"
 
 
 def test_every_file_that_the_readme_names_exists():
@@ -50,4 +69,4 @@ def test_the_readmes_own_environment_plays(tmp_path, monkeypatch):
 
 
 if __name__ == "__main__":
-    README.write_text(with_current_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+    README.write_text(with_current_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
