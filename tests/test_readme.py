@@ -1,4 +1,4 @@
-"""The README's tables of settings and figures are those of the code; ``python -m tests.test_readme`` writes them anew."""
+"""The README's tables of settings and figures are the code's; ``python -m tests.test_readme`` writes them anew."""
 
 import re
 from pathlib import Path
