@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The one entry: makes .venv and installs into it when needed, then hands over to Python.
-#   ./run.sh GAME=Pong    train          ./run.sh test    format, lint, types and tests
+#   ./run.sh GAME=Pong    train          ./run.sh test    format, lint, types and tests; QUICK=1: the quick ones
 #   ./run.sh help         all commands and settings
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -37,13 +37,17 @@ install() {
     say "installed"
 }
 
-# The words go to pytest, but for LONG=1: the tests that take minutes as well. Without any, two tests run at a time,
-# since most of them wait for processes most of the time.
+# The words go to pytest, but for QUICK=1: only tests that need no process, for work between commits, and LONG=1: those
+# that take minutes as well. Without any, two tests run at a time, since most of them wait for processes most of the time.
 run_tests() {
     local word marks="not long"
     for word in "$@"; do
         shift
-        if [ "$word" = LONG=1 ]; then marks="long or not long"; else set -- "$@" "$word"; fi
+        case "$word" in
+            QUICK=1) marks="not long and not processes" ;;
+            LONG=1) marks="long or not long" ;;
+            *) set -- "$@" "$word" ;;
+        esac
     done
     cd "$root"
     say "format, lint, types"

@@ -44,7 +44,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh experiment                     the figures and tables of the paper, and how long each takes
   ./run.sh experiment figure3             one of them, or all, on this machine; BUDGET=toy, laptop or paper
   ./run.sh soak MINUTES=60                a run whose agents are killed all the time: does anything grow or get lost?
-  ./run.sh test                           format, lint, types and tests; LONG=1: also those that take minutes
+  ./run.sh test                           format, lint, types and tests; QUICK=1: the quick ones, LONG=1: slow ones too
   ./run.sh help                           this page
 
 Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command line win over it.

@@ -63,6 +63,7 @@ def maps(pid):
     return Path(f"/proc/{pid}/maps").read_text()
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_agents_of_several_machines_join_die_leave_and_are_told_of_the_end(machines):
     server, address = machines.serve("AGENTS=0", "STALL_SECONDS=1")
@@ -101,6 +102,7 @@ def test_agents_of_several_machines_join_die_leave_and_are_told_of_the_end(machi
     assert "Traceback" not in server.said + first.said + second.said
 
 
+@pytest.mark.processes
 def test_a_server_that_comes_back_has_its_agents_back(machines):
     """Killed, and gone on with from its checkpoint, with other settings, so that environments are made anew."""
     make_keys(machines.path / "ours")
@@ -132,6 +134,7 @@ def test_a_server_that_comes_back_has_its_agents_back(machines):
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 5)
 
 
+@pytest.mark.processes
 def test_what_cannot_be_played_there_is_told_and_ends_it(tmp_path, machines):
     (tmp_path / "there").mkdir()
     there = Machines(tmp_path / "there")
@@ -146,6 +149,7 @@ def test_what_cannot_be_played_there_is_told_and_ends_it(tmp_path, machines):
     assert server.end() == 0
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_slow_environment_is_away_and_rejoins_with_its_games(tmp_path, machines):
     """Its connection lives, so it is the server that tells it: your number is void."""

@@ -153,6 +153,7 @@ def test_the_learning_rate_follows_the_steps_of_all_agents(tmp_path):
 # The server and its agents
 
 
+@pytest.mark.processes
 def test_agents_train_together_and_all_that_they_do_is_counted(start):
     serving = start(**{**CARTPOLE, "agents": 2})
     serving.wait_until(lambda: serving.server.agents_playing == 2, 120)
@@ -173,6 +174,7 @@ def test_agents_train_together_and_all_that_they_do_is_counted(start):
     assert totals.bad_updates == totals.bad_messages == 0
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("number", "end"), [(signal.SIGKILL, "was killed by signal 9"), (signal.SIGTERM, "ended with code 0")]
 )
@@ -190,6 +192,7 @@ def test_a_killed_agent_is_replaced_and_its_updates_stay(start, number, end):
     assert serving.stats.totals.updates == serving.server.model.updates
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_silent_agent_is_replaced(start):
     serving = start(**{**CARTPOLE, "stall_seconds": 3.0})
@@ -200,6 +203,7 @@ def test_a_silent_agent_is_replaced(start):
     assert f"agent {first} was silent for" in serving.log_path.read_text()
 
 
+@pytest.mark.processes
 def test_a_game_that_breaks_is_told_and_replaced_until_it_does_not_help(start, tmp_path, monkeypatch):
     monkeypatch.setattr(agents, "FRUITLESS_TOLERATED", 0)
     monkeypatch.syspath_prepend(tmp_path)
@@ -217,6 +221,7 @@ def test_a_game_that_breaks_is_told_and_replaced_until_it_does_not_help(start, t
     assert_all_counted(serving.stats.totals)
 
 
+@pytest.mark.processes
 def test_losses_that_are_not_finite_end_the_run_with_the_last_good_weights(tmp_path):
     (tmp_path / "huge.py").write_text(
         "import gymnasium\n"
@@ -236,6 +241,7 @@ def test_losses_that_are_not_finite_end_the_run_with_the_last_good_weights(tmp_p
     load_newest(tmp_path / "here")
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_killed_server_leaves_nothing_and_its_run_is_resumed_by_either_algorithm(tmp_path, temporary):
     path = tmp_path / "here"

@@ -22,6 +22,7 @@ def test_an_agent_asks_for_no_prediction_before_all_of_its_games_are_made(monkey
         assert made == [3, 2]
 
 
+@pytest.mark.processes
 def test_plays_and_trains_balanced_and_ends_all_processes(start):
     run = start()
     run.wait_until(lambda: run.stats.totals.updates > 50)
@@ -35,6 +36,7 @@ def test_plays_and_trains_balanced_and_ends_all_processes(start):
         assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_resizes_while_it_runs(start):
     run = start(agents=1)
@@ -51,6 +53,7 @@ def test_resizes_while_it_runs(start):
     run.wait_until(lambda: run.stats.totals.updates > before + 5)
 
 
+@pytest.mark.processes
 def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
     run = start()
     run.wait_until(lambda: run.stats.totals.updates > 5)
@@ -69,6 +72,7 @@ def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
     assert totals.unaccounted_steps == 0
 
 
+@pytest.mark.processes
 def test_an_agent_leaves_at_sigterm(start):
     run = start(agents=1)
     run.wait_until(lambda: run.stats.totals.steps > 0)
@@ -78,6 +82,7 @@ def test_an_agent_leaves_at_sigterm(start):
     assert process.exitcode == 0
 
 
+@pytest.mark.processes
 def test_an_agent_never_imports_torch_and_is_small(start):
     run = start(game="Pong", envs_per_agent=1, agents=1)
     run.wait_until(lambda: run.stats.totals.steps > 50)
@@ -87,6 +92,7 @@ def test_an_agent_never_imports_torch_and_is_small(start):
     assert int(resident.split()[1]) < 120_000  # kB
 
 
+@pytest.mark.processes
 def test_the_training_queue_holds_agents_back(start):
     run = start(train_queue=4, trainers=1, agents=2, envs_per_agent=8)
     run.wait_until(lambda: run.stats.totals.updates > 5)

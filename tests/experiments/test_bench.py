@@ -205,6 +205,7 @@ def test_what_fails_is_noted_and_left_out_from_then_on(monkeypatch, tmp_path, ca
         schedule(monkeypatch, tmp_path, Part("ceiling", 1.0, fail))
 
 
+@pytest.mark.processes
 def test_the_command_measures_and_writes(tmp_path, monkeypatch, capfd):
     def install(name, root, say):
         if name == "gone":
@@ -251,6 +252,7 @@ def _tracker():
     return {resource_tracker._resource_tracker._pid}
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_ctrl_c_ends_everything(tmp_path, temporary):
     process = start(tmp_path, "bench", *CARTPOLE[:2], "GRID=2x2,3x1", "SECONDS=60")
@@ -295,6 +297,7 @@ def directory(tmp_path):
     end_all()
 
 
+@pytest.mark.processes
 def test_a_process_answers_and_tells_why_it_failed(directory):
     process = Process("echo", directory, echo)
     assert process.ask("hello", 1) == ("hello", 1)
@@ -304,6 +307,7 @@ def test_a_process_answers_and_tells_why_it_failed(directory):
         process.ask("hello")
 
 
+@pytest.mark.processes
 def test_a_paused_process_does_nothing_and_ends_all_the_same(directory):
     process = Process("echo", directory, echo)
     process.ask("hello")
@@ -325,6 +329,7 @@ def serve_cartpole(directory, **sizes):
     return Served(config, spec, directory), Probe(config, spec, directory)
 
 
+@pytest.mark.processes
 def test_a_server_that_dies_is_reported(directory):
     served, guest = serve_cartpole(directory, agents=1, envs_per_agent=2)
     served.wait_until_ready()
@@ -334,6 +339,7 @@ def test_a_server_that_dies_is_reported(directory):
         wait_until(lambda: served.measure(guest, settle_seconds=0.1, seconds=0.5) and False)
 
 
+@pytest.mark.processes
 def test_a_server_is_measured_with_other_sizes(directory):
     served, guest = serve_cartpole(directory, agents=1, envs_per_agent=1)
     served.wait_until_ready()
@@ -345,6 +351,7 @@ def test_a_server_is_measured_with_other_sizes(directory):
     assert measured.round_trips
 
 
+@pytest.mark.processes
 def test_overhead_is_measured_without_training(directory):
     config = Config(game="CartPole-v1", hidden=16, min_batch=20, tuner="off")
     spec = probe(config)
@@ -357,6 +364,7 @@ def test_overhead_is_measured_without_training(directory):
     assert 0 < measured.share < 1
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_the_server_gives_most_of_what_the_cores_can_give(directory):
     """The guard: a ratio of what is measured in turn in one run, so that a slow machine changes nothing."""

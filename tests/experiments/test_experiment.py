@@ -67,6 +67,7 @@ def start_until_it_trains(path, patch, game):
     return process, [cell, *children_of(cell)]
 
 
+@pytest.mark.processes
 def test_after_a_kill_the_same_command_goes_on_with_what_was_under_way(tmp_path, patch):
     declare(tmp_path, SHORT_AND_LONG)
     process, family = start_until_it_trains(tmp_path, patch, "acrobot")
@@ -98,6 +99,7 @@ def test_after_a_kill_the_same_command_goes_on_with_what_was_under_way(tmp_path,
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.processes
 def test_ctrl_c_ends_the_cell_and_says_how_to_go_on(tmp_path, patch):
     declare(tmp_path, SHORT_AND_LONG, learning=False)
     process, family = start_until_it_trains(tmp_path, patch, "acrobot")
@@ -118,6 +120,7 @@ def test_ctrl_c_ends_the_cell_and_says_how_to_go_on(tmp_path, patch):
     assert results_of(tmp_path)["unfinished"] == 0
 
 
+@pytest.mark.processes
 def test_a_cell_that_fails_is_told_and_tried_again_and_the_others_go_on(tmp_path, patch):
     declare(tmp_path, 'axes = { GAME = ["NoSuchGame-v0", "CartPole-v1"] }', settings="MAX_STEPS = 500")
     code, output = run(tmp_path, *WORDS, patch=patch)
@@ -143,6 +146,7 @@ def test_a_cell_that_fails_is_told_and_tried_again_and_the_others_go_on(tmp_path
     assert [cell["error"] for cell in results_of(tmp_path)["cells"]] == [None, None]
 
 
+@pytest.mark.processes
 def test_one_directory_is_for_one_experiment_at_a_time(tmp_path, patch):
     declare(tmp_path, SHORT_AND_LONG)
     process = start(tmp_path, *WORDS, patch=patch)

@@ -59,6 +59,7 @@ def test_registry(name: str) -> None:
     assert "report(" in source
 
 
+@pytest.mark.processes
 def test_a_failed_installation_is_told_in_one_line(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(PeerError, match=r"cannot be installed: .*no-such-distribution-anywhere") as caught:
@@ -103,18 +104,21 @@ def test_parse() -> None:
         assert parse(line) is None
 
 
+@pytest.mark.processes
 def test_the_rate_leaves_out_the_start(fake: Path) -> None:
     rows = [row(0, 100.0), row(1, 101.0), row(2, 106.5), row(502, 111.5), row(1002, 116.5)]
     fake.write_text(f"import time\nprint('hello')\nprint({chr(10).join(rows)!r}, flush=True)\ntime.sleep(60)\n")
     assert run() == pytest.approx(100.0)
 
 
+@pytest.mark.processes
 def test_a_peer_that_fails_says_why_in_one_line(fake: Path) -> None:
     fake.write_text("raise SystemExit('no such game\\n')")
     with pytest.raises(PeerError, match=r"fake ended early: no such game$"):
         run()
 
 
+@pytest.mark.processes
 def test_a_peer_that_hangs_is_ended_with_its_children(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +137,7 @@ def test_a_peer_that_hangs_is_ended_with_its_children(
     assert all(wait_until_gone(int(pid)) for pid in pids.read_text().split())
 
 
+@pytest.mark.processes
 def test_an_interrupt_ends_the_peer(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.write_text("import time\ntime.sleep(60)\n")
     started: list[subprocess.Popen[str]] = []

@@ -191,6 +191,7 @@ def parent():
     process.communicate()
 
 
+@pytest.mark.processes
 def test_the_work_of_a_child_that_has_ended_still_counts(parent):
     seen = [0.0]
 
@@ -203,11 +204,13 @@ def test_the_work_of_a_child_that_has_ended_still_counts(parent):
     assert cpu_seconds(parent.pid) >= max(seen)
 
 
+@pytest.mark.processes
 def test_nothing_is_known_of_a_process_that_is_not_there(parent):
     parent.communicate()
     assert cpu_seconds(parent.pid) is None
 
 
+@pytest.mark.processes
 def test_usage_has_a_line_for_each_row_of_the_run(parent, tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     write_lines(metrics, [row(1.0, 1.0)])  # of an earlier session

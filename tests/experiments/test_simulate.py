@@ -98,6 +98,7 @@ def test_a_simulated_grid_compared_with_itself_has_no_error():
     assert result["largest_error"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.processes
 def test_the_command_writes_table_plot_and_json(tmp_path, capsys):
     out, plot = tmp_path / "out.json", tmp_path / "plot.png"
     assert main(["MACHINES=2", "SEEDS=1", "STRATEGIES=paper,random", f"OUT={out}", f"PLOT={plot}"]) == 0

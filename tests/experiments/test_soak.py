@@ -1,11 +1,13 @@
 """The soak: what it says of made-up runs, and a short one for real."""
 
 import json
+import signal
 
 import pytest
 
 from experiments.soak import Growth, Sample, faults, growth
-from tests.helpers.command_line import run
+from tests.helpers.command_line import finish, run, start
+from tests.helpers.waiting import wait_until
 
 GOOD = {
     "seconds": 3600.0,
@@ -68,8 +70,7 @@ def test_growth_can_be_read_again():
     assert Growth(**json.loads(json.dumps(Growth(1.0, 2.0, 3.0).__dict__))) == Growth(1.0, 2.0, 3.0)
 
 
-def soak(path, *words, seconds):
-    code, output = run(path, "soak", *words, "OUT=soak.json", seconds=seconds)
+def check(path, code, output):
     assert code == 0, output
     result = json.loads((path / "soak.json").read_text())
     assert result["summary"]["unaccounted_steps"] == 0
@@ -78,15 +79,36 @@ def soak(path, *words, seconds):
     return result
 
 
-def test_a_short_soak_of_a_real_run(tmp_path):
-    words = ["MINUTES=0.4", "GAME=CartPole-v1", "KILL=6", "ALSO=HIDDEN=16 MIN_BATCH=20"]
-    result = soak(tmp_path, *words, seconds=120)
+IMPATIENT = """
+from experiments import soak
+soak.SAMPLE_SECONDS = 0.5
+soak.GROWN_UP = 1.0
+"""
+
+
+@pytest.mark.processes
+def test_a_short_soak_of_a_real_run(tmp_path, temporary):
+    """Until an agent was killed and a window was tuned, however long that takes."""
+
+    def text_of(name):
+        return "".join(path.read_text() for path in temporary.glob(f"soak-*/{name}"))
+
+    words = ["MINUTES=10", "GAME=CartPole-v1", "KILL=3", "WINDOW=0.5", "ALSO=HIDDEN=16 MIN_BATCH=20", "OUT=soak.json"]
+    process = start(tmp_path, "soak", *words, patch=IMPATIENT)
+    wait_until(
+        lambda: "was killed by signal 9" in text_of("output.txt") and text_of("run/tuner.jsonl").count("\n") > 1, 120
+    )
+    process.send_signal(signal.SIGINT)
+    code, output = finish(process)
+    result = check(tmp_path, code, output)
+    assert "stopped early" in output
     assert result["kills"] >= 1
     assert result["windows"] >= 1
+    assert result["samples"]
 
 
 @pytest.mark.long
 def test_an_hour_of_soaking(tmp_path):
-    result = soak(tmp_path, "MINUTES=60", seconds=3900)
+    result = check(tmp_path, *run(tmp_path, "soak", "MINUTES=60", "OUT=soak.json", seconds=3900))
     assert result["kills"] >= 250
     assert result["windows"] >= 200

@@ -3,6 +3,8 @@
 import csv
 import json
 
+import pytest
+
 from experiments.papers import grid
 from ga3c.settings.config import Config
 from tests.helpers.command_line import run
@@ -18,6 +20,7 @@ KEYS = {
 }
 
 
+@pytest.mark.processes
 def test_all_experiments_at_toy_size(tmp_path):
     code, output = run(tmp_path, "experiment", "all", "BUDGET=toy", "OUT=out", seconds=900)
     assert code == 0, output

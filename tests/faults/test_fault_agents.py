@@ -21,6 +21,7 @@ GAME = "broken_games:Faulty-v0"
 # Killed and stopped
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 @pytest.mark.parametrize("victims", [1, pytest.param(2, marks=pytest.mark.long), 4])
 def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch, victims):
@@ -50,6 +51,7 @@ def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch,
     assert totals.unaccounted_steps == 0
 
 
+@pytest.mark.processes
 def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 1)
     monkeypatch.setattr(deaths, "STEPS_PER_DEATH", 1_000_000)  # else what it plays between would make up for them
@@ -63,6 +65,7 @@ def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch)
         serving.wait_until(lambda: serving.server.agents_playing and kill(), seconds=60)
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_stopped_agent_is_replaced_and_the_others_play_on(start):
     serving = start(stall_seconds=1.0)
@@ -75,6 +78,7 @@ def test_a_stopped_agent_is_replaced_and_the_others_play_on(start):
     assert f"agent {victim} was silent for 1 s" in serving.log_path.read_text()
 
 
+@pytest.mark.processes
 def test_an_agent_that_was_stopped_for_less_plays_on(start):
     serving = start(stall_seconds=30.0)
     serving.wait_until(lambda: serving.server.agents_playing == 2)
@@ -112,6 +116,7 @@ def test_an_agent_that_is_stopped_for_half_a_minute_is_replaced(start):
     assert serving.stats.totals.bad_messages == 0
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_agents_that_wait_for_the_server_are_not_silent(start):
     """A full training queue without a trainer holds all agents back for longer than STALL_SECONDS."""
@@ -124,6 +129,7 @@ def test_agents_that_wait_for_the_server_are_not_silent(start):
     assert set(serving.processes()) == before
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_server_that_was_paused_itself_blames_no_agent(start):
     serving = start(stall_seconds=1.0)
@@ -153,6 +159,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.processes
 def test_a_game_that_breaks_once_costs_its_agent_and_no_more(start, tmp_path, monkeypatch):
     """One agent after the other meets a fault, of each kind; then all play well, and the run is whole."""
     monkeypatch.setattr(deaths, "BACKOFF_MOST", 0.25)  # there are many
@@ -175,6 +182,7 @@ def test_a_game_that_breaks_once_costs_its_agent_and_no_more(start, tmp_path, mo
         assert f"GameFault: {sentence}" in text, fault  # with its traceback
 
 
+@pytest.mark.processes
 def test_a_game_that_breaks_now_and_then_is_played_all_the_same(start, tmp_path, monkeypatch):
     """Once in 500 steps, so several times a second: each time an agent is replaced, and the cause is told once."""
     monkeypatch.syspath_prepend(tmp_path)
@@ -197,6 +205,7 @@ def test_a_game_that_breaks_now_and_then_is_played_all_the_same(start, tmp_path,
     assert re.search(r"\d+ more agents died and are replaced; the last, agent \d+, failed: .* the game broke at", text)
 
 
+@pytest.mark.processes
 def test_a_game_that_keeps_breaking_ends_the_run_with_the_cause(tmp_path):
     broken_games.install(tmp_path, then="nan")
     code, output = run(tmp_path, *QUICK, f"GAME={GAME}", "AGENTS=3", "RUN=here")
@@ -208,6 +217,7 @@ def test_a_game_that_keeps_breaking_ends_the_run_with_the_cause(tmp_path):
     assert SENTENCES["nan"] in (tmp_path / "here" / "log.txt").read_text()
 
 
+@pytest.mark.processes
 def test_a_game_that_never_begins_ends_the_run_sooner(start, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     broken_games.install(tmp_path, then="raise in reset")
@@ -216,6 +226,7 @@ def test_a_game_that_never_begins_ends_the_run_sooner(start, tmp_path, monkeypat
         serving.wait_until(lambda: False, seconds=60)
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_games_that_hang_in_step_are_replaced_and_stop_the_run_where_all_do(start, tmp_path, monkeypatch):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 3)

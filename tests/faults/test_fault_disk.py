@@ -3,7 +3,6 @@
 import json
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -15,13 +14,14 @@ from ga3c.runs.checkpoint import load_newest
 from ga3c.settings.config import Config
 from ga3c.system.files import Appender, append_whole
 from tests.helpers.command_line import QUICK, finish, rows_of, run, start, summary_of, trains
+from tests.helpers.needed import lacks
 from tests.helpers.waiting import wait_until
 
 CHECKPOINTS = ["CHECKPOINT_SECONDS=0.5", "TENSORBOARD=1"]
 
 
 def can_mount():
-    return shutil.which("unshare") and not subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode
+    return not lacks("unshare") and not subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode
 
 
 needs_mount = pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted in a namespace here")
@@ -46,6 +46,7 @@ def unwritable(output):
     return sorted(re.findall(r"WARNING (\S+) cannot be written", output))
 
 
+@pytest.mark.processes
 def test_a_disk_that_was_full_is_used_again(tmp_path):
     process = start(tmp_path, *QUICK, *CHECKPOINTS, "RUN=here", preexec_fn=lambda: limit_file_size(1500))
     path = tmp_path / "here"
@@ -70,6 +71,7 @@ def test_a_disk_that_was_full_is_used_again(tmp_path):
     assert json.loads((path / "config.json").read_text())["game"] == "CartPole-v1"
 
 
+@pytest.mark.processes
 @needs_mount
 def test_a_run_that_cannot_save_its_last_checkpoint_says_so_and_fails(tmp_path):
     (tmp_path / "here").mkdir()
@@ -86,6 +88,7 @@ def test_a_run_that_cannot_save_its_last_checkpoint_says_so_and_fails(tmp_path):
     assert output.rstrip().endswith(reason.removeprefix("failed: "))
 
 
+@pytest.mark.processes
 @needs_mount
 def test_a_run_directory_that_becomes_read_only(tmp_path):
     path = tmp_path / "here"
@@ -116,6 +119,7 @@ def test_a_run_directory_that_becomes_read_only(tmp_path):
     assert load_newest(path)[2]["updates"] > 0
 
 
+@pytest.mark.processes
 def test_a_run_directory_that_is_moved_away_is_made_again(tmp_path):
     process = start(tmp_path, *QUICK, *CHECKPOINTS, "RUN=here")
     path = tmp_path / "here"
@@ -129,6 +133,7 @@ def test_a_run_directory_that_is_moved_away_is_made_again(tmp_path):
     assert Config.from_mapping({"resume": str(path)}).game == "CartPole-v1"  # it can be gone on with
 
 
+@pytest.mark.processes
 @needs_mount
 def test_a_run_directory_that_can_never_be_written_is_refused(tmp_path):
     (tmp_path / "here").mkdir()

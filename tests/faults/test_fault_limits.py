@@ -3,7 +3,6 @@
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +10,11 @@ import sys
 import pytest
 
 from tests.helpers.command_line import QUICK, children_of, finish, run, start, summary_of, trains
+from tests.helpers.needed import lacks
 from tests.helpers.waiting import wait_until
 
 
+@pytest.mark.processes
 def test_two_runs_that_start_at_once_do_not_meet(tmp_path):
     words = [*QUICK, "MAX_STEPS=2000"]
     both = [start(tmp_path, *words) for _ in range(2)]
@@ -28,6 +29,7 @@ def test_two_runs_that_start_at_once_do_not_meet(tmp_path):
         assert summary["bad_messages"] == 0
 
 
+@pytest.mark.processes
 def test_a_run_directory_is_for_one_run_at_a_time(tmp_path):
     start(tmp_path, *QUICK, "RUN=here", "CHECKPOINT_SECONDS=0.5")
     wait_until(lambda: list(tmp_path.glob("here/checkpoints/*.safetensors")), 120)
@@ -41,6 +43,7 @@ def limited(kind, soft, hard=None):
     return lambda: resource.setrlimit(kind, (soft, soft if hard is None else hard))
 
 
+@pytest.mark.processes
 def test_too_few_open_files_are_refused_with_what_is_needed(tmp_path):
     code, output = run(tmp_path, *QUICK, "AGENTS=100", preexec_fn=limited(resource.RLIMIT_NOFILE, 200))
     assert code == 2, output
@@ -48,11 +51,13 @@ def test_too_few_open_files_are_refused_with_what_is_needed(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.processes
 def test_a_soft_limit_on_open_files_is_raised(tmp_path):
     code, output = run(tmp_path, *QUICK, "MAX_STEPS=500", preexec_fn=limited(resource.RLIMIT_NOFILE, 16, 1024))
     assert code == 0, output
 
 
+@pytest.mark.processes
 def test_open_files_that_run_out_later_end_the_run_with_the_limit(tmp_path):
     process = start(tmp_path, *QUICK, "RUN=here")
     wait_until(trains(tmp_path / "here"), 120)
@@ -72,10 +77,11 @@ AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 AS_NOBODY += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
 THROUGH = AS_NOBODY if os.geteuid() == 0 else []
 needs_user = pytest.mark.skipif(
-    bool(THROUGH) and not shutil.which("setpriv"), reason="nothing here starts a process as another user than root"
+    bool(THROUGH) and lacks("setpriv"), reason="nothing here starts a process as another user than root"
 )
 
 
+@pytest.mark.processes
 @needs_user
 def test_too_few_processes_are_refused_with_what_is_needed(tmp_path):
     code, output = run(

@@ -10,6 +10,8 @@ from ga3c.runs.checkpoint import checkpoints_of, load_newest
 from tests.helpers.command_line import QUICK, all_gone, children_of, run, start, summary_of, trains
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 
 def semaphores_of(pid):
     """Files in shared memory that a process has, of its log queue."""

@@ -13,7 +13,7 @@ from ga3c.runs.checkpoint import load_newest
 from tests.helpers.command_line import QUICK, all_gone, children_of, finish, start, summary_of, trains
 from tests.helpers.waiting import wait_until
 
-pytestmark = pytest.mark.alone  # how soon a run ends is measured
+pytestmark = [pytest.mark.processes, pytest.mark.alone]  # how soon a run ends is measured
 
 PONG = ["GAME=Pong", "LOG_SECONDS=0.5", "RUN=here"]
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,6 +1,5 @@
 """A link between two machines that is cut and comes back: two network namespaces with a cable between them."""
 
-import shutil
 import subprocess
 import time
 
@@ -8,9 +7,10 @@ import pytest
 
 from ga3c.messages.keys import make_keys
 from tests.helpers.machines import Machines
+from tests.helpers.needed import lacks
 from tests.helpers.waiting import wait_until
 
-pytestmark = pytest.mark.alone  # agents are called silent after a second
+pytestmark = [pytest.mark.processes, pytest.mark.alone]  # agents are called silent after a second
 
 ADDRESSES = ("198.18.77.1", "198.18.77.2")  # of the server and of the agents; no route leads to this network
 NOBODY = "02:00:00:00:00:99"  # no interface has this hardware address
@@ -52,7 +52,7 @@ class Cable:
 
 
 def can_make_namespaces():
-    if not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
+    if lacks("ip", "unshare", "nsenter"):
         return False
     probe = "ip link add cable type veth peer name end"
     return subprocess.run(["unshare", "--net", "sh", "-c", probe], capture_output=True).returncode == 0

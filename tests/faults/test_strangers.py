@@ -396,6 +396,7 @@ def training(tmp_path):
     run.close()
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_strangers_do_not_disturb_a_run(training):
     counts = {"noise": 5000, "damaged": 5000, "another run": 5000, "replayed": 5000}

@@ -303,6 +303,7 @@ def test_with_the_right_keys_it_plays(serve, keys):
     play(server, link, agent, steps=0)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("which", ["another pair", "another server", "none"])
 def test_with_other_keys_it_is_refused_and_told_of(serve, keys, caplog, which):
     server = serve(keys=read_server_keys(keys / "ours"))
@@ -327,6 +328,7 @@ def test_with_other_keys_it_is_refused_and_told_of(serve, keys, caplog, which):
     server.join(keys=ours)
 
 
+@pytest.mark.processes
 def test_keys_are_private_and_never_overwritten(tmp_path, caplog):
     code, output = run(tmp_path, "keys", "OUT=keys")
     assert code == 0, output
@@ -404,6 +406,7 @@ def test_ipv6():
         wait_until(lambda: gate.router.poll(10, zmq.POLLIN))
 
 
+@pytest.mark.processes
 def test_wrong_words_end_with_code_2(tmp_path):
     for words, sentence in (
         (["LISTEN=tcp://*:5555"], "./run.sh keys"),

@@ -135,6 +135,7 @@ def hold_the_lock(lock, ready):
         signal.pause()
 
 
+@pytest.mark.processes
 def test_no_update_of_two_processes_is_forgotten_and_a_killed_one_holds_nobody_up(make, tmp_path):
     shared = make(PIXELS)
     context = multiprocessing.get_context("spawn")

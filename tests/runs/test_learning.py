@@ -9,6 +9,8 @@ from tests.helpers import catch_game
 from tests.helpers.command_line import finish, rows_of, start
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 # Settings that suit small games; the README names those of CartPole.
 SMALL = ["ENVS_PER_AGENT=16", "T_MAX=5", "MIN_BATCH=40", "LEARNING_RATE=1e-3"]
 # A reward of 1 in each step makes values of up to 100, whose gradients would drown those of the policy.

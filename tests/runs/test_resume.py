@@ -208,6 +208,7 @@ def totals_of(path):
     return stats.totals
 
 
+@pytest.mark.processes
 def test_maximum_ctrl_c_and_kill_leave_no_trace_in_a_serial_run(tmp_path):
     there = tmp_path / "there"
     train(there, **SERIAL, max_steps=500)
@@ -273,6 +274,7 @@ def test_with_other_players_what_was_under_way_is_lost_and_counted(tmp_path):
     assert totals.agents_started == 4  # so their seeds, too, are new
 
 
+@pytest.mark.processes
 def test_a_parallel_run_goes_on_with_the_very_bits_and_counters(tmp_path):
     path = tmp_path / "here"
     summary = train(path, **SETTINGS, max_steps=1500)
@@ -294,6 +296,7 @@ def test_a_parallel_run_goes_on_with_the_very_bits_and_counters(tmp_path):
     assert after["scores"][: len(before["scores"])] == before["scores"] or len(before["scores"]) == 100
 
 
+@pytest.mark.processes
 def test_a_parallel_run_counts_what_a_kill_took(tmp_path):
     words = [f"{key.upper()}={int(value) if isinstance(value, bool) else value}" for key, value in SETTINGS.items()]
     process = start(tmp_path, *words, "RUN=here", "CHECKPOINT_SECONDS=0.2")

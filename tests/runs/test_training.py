@@ -23,6 +23,7 @@ SUMMARY_KEYS = {
 }
 
 
+@pytest.mark.processes
 def test_a_run_leaves_the_documented_files(tmp_path):
     code, output = run(tmp_path, *QUICK[:-1], "MAX_STEPS=3000", "RUN=here")
     assert code == 0, output
@@ -45,6 +46,7 @@ def test_a_run_leaves_the_documented_files(tmp_path):
     assert re.search(r"steps +[\d,]+ .*PPS.*TPS.*NA/NP/NT 2/1/1.*lag.*limit", output)
 
 
+@pytest.mark.processes
 def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
     assert run(tmp_path, *QUICK, "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")[0] == 0
     first = summary_of(tmp_path / "here")
@@ -66,6 +68,7 @@ def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
     assert [int(line.split(",")[2]) for line in episodes[1:]] == list(range(1, second["episodes"] + 1))
 
 
+@pytest.mark.processes
 def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
     assert run(tmp_path, *QUICK, "SERIAL=1", "MAX_STEPS=500", "RUN=here")[0] == 0
     _, before, state = load_newest(tmp_path / "here")
@@ -77,6 +80,7 @@ def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
         np.testing.assert_array_equal(before[name], after[name])
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -106,6 +110,7 @@ def finished_run(tmp_path_factory):
     return path
 
 
+@pytest.mark.processes
 def test_from_python_without_a_guard(tmp_path):
     """The README's lines, as a script that a user runs: spawned agents must not run it again."""
     script = tmp_path / "mine.py"
@@ -123,6 +128,7 @@ def test_from_python_without_a_guard(tmp_path):
     assert done.stdout.count("STEPS") == 1
 
 
+@pytest.mark.processes
 def test_importing_the_package_and_agents_does_not_import_torch():
     modules = "ga3c, ga3c.agents.process, ga3c.engines.server, ga3c.runs.training, tuner"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
@@ -148,6 +154,7 @@ def test_the_cores_decide_how_many_play(monkeypatch, cores, settings, agents, en
     assert (config.agents, config.envs_per_agent) == (agents, envs)
 
 
+@pytest.mark.processes
 def test_a_run_that_was_interrupted_while_it_started_can_be_resumed(tmp_path, monkeypatch):
     interrupted = threading.Event()
     restore = training.Training._restore

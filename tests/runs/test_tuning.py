@@ -64,6 +64,7 @@ def test_the_tuners_that_can_be_named_are_the_strategies():
     assert set(TUNERS) == set(STRATEGIES)
 
 
+@pytest.mark.processes
 def test_the_tuner_imports_neither_torch_nor_the_server():
     modules = [f"tuner.{module.name}" for module in pkgutil.iter_modules(tuner.__path__)]
     code = (
@@ -81,6 +82,7 @@ def server_run(tmp_path):
     run.close()
 
 
+@pytest.mark.processes
 def test_a_real_server_says_when_a_setting_has_taken_effect(server_run):
     tunable = TunableServer(server_run.server, server_run.stats)
     assert tunable.unsettled() == "0 of 1 agents play"
@@ -105,6 +107,7 @@ def test_a_real_server_says_when_a_setting_has_taken_effect(server_run):
     server_run.wait_until(lambda: tunable.counters().updates > before)
 
 
+@pytest.mark.processes
 def test_more_agents_than_the_system_takes_are_given_up_and_the_run_goes_on(server_run, monkeypatch):
     tunable = TunableServer(server_run.server, server_run.stats)
     server_run.wait_until(lambda: not tunable.unsettled())
@@ -124,6 +127,7 @@ def test_more_agents_than_the_system_takes_are_given_up_and_the_run_goes_on(serv
     server_run.wait_until(lambda: server_run.stats.totals.updates > before)
 
 
+@pytest.mark.processes
 def test_more_agents_that_die_at_once_are_given_up_and_the_run_goes_on(tmp_path, monkeypatch):
     """As where memory is short: those that play already are no reason to end the run."""
     (tmp_path / "narrow.py").write_text(
@@ -170,6 +174,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.processes
 @pytest.mark.alone
 def test_a_real_run_tunes_itself_and_is_resumed_where_its_tuner_was(tmp_path):
     path = tmp_path / "here"
@@ -203,6 +208,7 @@ def test_a_real_run_tunes_itself_and_is_resumed_where_its_tuner_was(tmp_path):
     assert not (path / "tuner-1.jsonl").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("word", ["TUNER=off", "SERIAL=1"])
 def test_a_run_without_a_tuner_leaves_no_trace(tmp_path, word):
     code, output = run(tmp_path, *QUICK, word, "MAX_STEPS=500", "RUN=here")

@@ -22,6 +22,7 @@ def other(temporary):
     process.communicate()
 
 
+@pytest.mark.processes
 def test_what_is_in_use_stays(other):
     _, theirs = other
     ours = PrivateDirectory()
@@ -33,6 +34,7 @@ def test_what_is_in_use_stays(other):
     assert not ours.path.exists()
 
 
+@pytest.mark.processes
 def test_what_a_killed_process_left_goes_with_the_next_start(other):
     process, theirs = other
     process.kill()

@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests.helpers.command_line import ROOT
 
 NESTED = """
@@ -22,6 +24,7 @@ with stop_requests() as interrupted:
 """
 
 
+@pytest.mark.processes
 def test_a_signal_while_another_is_handled_waits_for_nothing():
     done = subprocess.run([sys.executable, "-c", NESTED], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout == "True\n", done.stderr
