@@ -19,6 +19,7 @@ from tests.helpers.command_line import children_of
 from tests.helpers.machines import Machines
 from tests.helpers.waiting import wait_until
 
+SOON = 10.0  # seconds; it takes one on a quiet machine
 SLOW = """
 import time
 import gymnasium
@@ -84,14 +85,14 @@ def test_agents_of_several_machines_join_die_leave_and_are_told_of_the_end(machi
 
     sent = time.monotonic()
     assert first.end(signal.SIGINT) == 0, first.said
-    assert time.monotonic() - sent < 3.0
+    assert time.monotonic() - sent < SOON
     assert not any(Path(f"/proc/{pid}").exists() for pid in children)
     machines.wait_for_remote(1)
 
     second.process.send_signal(signal.SIGSTOP)  # the parent: whoever looks after the others may be away
     sent = time.monotonic()
     assert server.end(signal.SIGINT) == 0, server.said
-    assert time.monotonic() - sent < 3.0
+    assert time.monotonic() - sent < SOON
     second.process.send_signal(signal.SIGCONT)
     assert second.process.wait(10) == 0, second.said
     assert f"the run of {address} is over" in second.said
