@@ -59,7 +59,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Growth:
+class Trend:
     """How fast something grows, with the standard error of that, per hour."""
 
     per_hour: float
@@ -160,7 +160,7 @@ class Victim:
         return children
 
 
-def growth(samples: list[Sample], name: str) -> Growth:
+def growth(samples: list[Sample], name: str) -> Trend:
     """The slope over time of what also depends on the numbers of agents and of threads, by least squares."""
     values = np.array([float(getattr(sample, name)) for sample in samples])
     hours = np.array([sample.seconds for sample in samples]) / 3600
@@ -169,7 +169,7 @@ def growth(samples: list[Sample], name: str) -> Growth:
     inverse = np.linalg.pinv(columns.T @ columns)
     fitted = inverse @ columns.T @ values
     variance = np.square(values - columns @ fitted).sum() / max(len(values) - len(fitted), 1)
-    return Growth(per_hour=float(fitted[1]), error=float(np.sqrt(variance * inverse[1, 1])), mean=float(fitted[0]))
+    return Trend(per_hour=float(fitted[1]), error=float(np.sqrt(variance * inverse[1, 1])), mean=float(fitted[0]))
 
 
 def soak(options: SoakOptions, directory: Path) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def faults(result: dict[str, Any]) -> list[str]:
     found += [f"left behind: {name}" for name in result["left_behind"]]
     for name, bound in BOUNDS.items():
         judged = name in result["growth"] and result["seconds"] > JUDGED_SECONDS
-        if judged and Growth(**result["growth"][name]).exceeds(bound):
+        if judged and Trend(**result["growth"][name]).exceeds(bound):
             found.append(f"{name} grows by {result['growth'][name]['per_hour']:.3g} per hour")
     return found
 

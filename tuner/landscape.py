@@ -34,7 +34,7 @@ class Nearest:
         return self._index[Setting(*nearest)]
 
 
-class Landscape:
+class TraceLandscape:
     def __init__(self, surrogate: Surrogate, measured: dict[Setting, list[float]]) -> None:
         self.measured = measured
         self.settings = list(surrogate.prior.settings)
@@ -51,7 +51,7 @@ class Landscape:
         return math.exp(self._log_tps[self._nearest(setting)])
 
 
-def landscape_of(trace: Trace) -> Landscape:
+def landscape_of(trace: Trace) -> TraceLandscape:
     """As it is after the trace: of a setting, only windows since the machine changed count, where there are some."""
     trials = [trial for trial in trace.trials if not trial.measurement.problem]
     agents = {trial.measurement.setting.agents for trial in trials}
@@ -69,7 +69,7 @@ def landscape_of(trace: Trace) -> Landscape:
             change = surrogate.change()
             surrogate.begin_epoch(change)
             since = len(windows) - change.windows
-    return Landscape(surrogate, _by_setting(windows[:since]) | _by_setting(windows[since:]))
+    return TraceLandscape(surrogate, _by_setting(windows[:since]) | _by_setting(windows[since:]))
 
 
 def _by_setting(windows: list[tuple[Setting, float]]) -> dict[Setting, list[float]]:

@@ -61,7 +61,7 @@ COSTS = tuple(field.name for field in fields(Machine))
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SteadyRates:
     """Steady rates, one element per setting."""
 
     tps: Array
@@ -72,7 +72,7 @@ class Simulated:
 
 def simulate(
     machines: Machine | Sequence[Machine], system: System, settings: Sequence[Setting], *, rounds: int = 6000
-) -> Simulated:
+) -> SteadyRates:
     """Run each setting for that many events, and measure the last three quarters of them.
 
     Several machines have all settings of the first one first, then those of the second, and so on.
@@ -132,11 +132,11 @@ class _Simulation:
         self._predicted = np.zeros_like(self._time)
         self._queued = np.zeros_like(self._time)  # samples × seconds
 
-    def rates(self) -> Simulated:
+    def rates(self) -> SteadyRates:
         # In a steady state all that is played is trained; steps are counted more finely than updates.
         pps = self._steps / self._time
         queue = self._queued / self._time
-        return Simulated(
+        return SteadyRates(
             tps=pps / self._batch,
             pps=pps,
             prediction_batch=self._predicted * self._envs / np.maximum(self._batches, 1),

@@ -51,7 +51,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Window:
+class MeasuredWindow:
     index: int  # of the setting
     time: float  # in windows
     value: float  # log TPS
@@ -136,7 +136,7 @@ class Surrogate:
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
         self.index = {setting: index for index, setting in enumerate(prior.settings)}
-        self.windows: list[Window] = []
+        self.windows: list[MeasuredWindow] = []
         self._agents = sorted({setting.agents for setting in prior.settings})
         self._epoch = 0
         self._noise = 0.05
@@ -184,7 +184,7 @@ class Surrogate:
 
     def add(self, index: int, time: float, value: float) -> None:
         """A window of log TPS ``value`` under the setting with this index; times are in windows."""
-        self.windows = [*self.windows, Window(index, time, value, self._epoch)][-WINDOWS_KEPT:]
+        self.windows = [*self.windows, MeasuredWindow(index, time, value, self._epoch)][-WINDOWS_KEPT:]
         self._fits = []
 
     def set_noise(self, noise: float) -> None:

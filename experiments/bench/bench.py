@@ -22,8 +22,8 @@ from experiments.bench.bench_report import draw, show
 from experiments.bench.bench_result import Measured, hardware, summarise
 from experiments.bench.ceiling import Ceiling
 from experiments.bench.growth import Growth
-from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, Overhead, Probe, Served, Setting
-from experiments.bench.sizes import QUICKLY_STEPPED, STEPPED
+from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, GridPoint, Overhead, Probe, Served
+from experiments.bench.stage_sizes import QUICKLY_STEPPED, STEPPED
 from experiments.processes import Orders, Process, ProcessFailed, end_all, interruptible
 from experiments.progress import Part, Progress
 from ga3c.games.spec import EnvSpec
@@ -48,23 +48,23 @@ OVERHEAD_SECONDS = 2.0
 BUSY = 0.5  # load per core before a bench begins from which its figures are doubtful
 
 
-def default_grid(cores: int, quick: bool) -> list[Setting]:
+def default_grid(cores: int, quick: bool) -> list[GridPoint]:
     """Few agents with many environments, many with one, and what a second predictor or trainer does to both."""
     if quick:
-        return [Setting(cores, 32), Setting(8 * cores, 1)]
+        return [GridPoint(cores, 32), GridPoint(8 * cores, 1)]
     return [
-        Setting(cores, 64),
-        Setting(cores + 1, 64),
-        Setting(cores + 1, 64, 2, 2),
-        Setting(2 * cores, 32),
-        Setting(cores + 1, 16),
-        Setting(8 * cores, 1),
-        Setting(20 * cores, 1),
-        Setting(20 * cores, 1, 1, 2),
+        GridPoint(cores, 64),
+        GridPoint(cores + 1, 64),
+        GridPoint(cores + 1, 64, 2, 2),
+        GridPoint(2 * cores, 32),
+        GridPoint(cores + 1, 16),
+        GridPoint(8 * cores, 1),
+        GridPoint(20 * cores, 1),
+        GridPoint(20 * cores, 1, 1, 2),
     ]
 
 
-def read_grid(options: BenchOptions) -> list[Setting]:
+def read_grid(options: BenchOptions) -> list[GridPoint]:
     if options.grid == "auto":
         return default_grid(available_cores(), options.quick)
     try:
@@ -73,7 +73,7 @@ def read_grid(options: BenchOptions) -> list[Setting]:
             counts, *threads = word.strip().split("/")
             agents, envs = counts.split("x")
             predictors, trainers = threads or (1, 1)
-            grid.append(Setting(int(agents), int(envs), int(predictors), int(trainers)))
+            grid.append(GridPoint(int(agents), int(envs), int(predictors), int(trainers)))
     except ValueError:
         raise ConfigError(f"GRID={options.grid} is not a list like 2x64,16x1 or 2x64/1/2,16x1/2/1") from None
     for setting in grid:
@@ -203,9 +203,9 @@ class Bench:
         growth = Growth(self._config, self._measured, self._serve, self._measure_server)
         return growth.parts(self._spec, self._seconds)
 
-    def _grid_by_server(self) -> dict[tuple[int, int], list[Setting]]:
+    def _grid_by_server(self) -> dict[tuple[int, int], list[GridPoint]]:
         """Settings that differ in their threads only are measured on one server."""
-        servers: dict[tuple[int, int], list[Setting]] = {}
+        servers: dict[tuple[int, int], list[GridPoint]] = {}
         for setting in self._grid:
             servers.setdefault((setting.agents, setting.envs_per_agent), []).append(setting)
         return servers
@@ -260,7 +260,7 @@ class Bench:
         self._measured.ceilings.setdefault(envs, []).append(rates)
         return f"{rates.pps:,.0f} steps/s"
 
-    def _measure_setting(self, setting: Setting) -> str:
+    def _measure_setting(self, setting: GridPoint) -> str:
         key, threads = (setting.agents, setting.envs_per_agent), (setting.predictors, setting.trainers)
         served = self._servers[key]
         if self._threads[key] != threads:

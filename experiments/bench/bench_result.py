@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from experiments.bench.ceiling import Rates
-from experiments.bench.served import Figures, Overhead, Overheads, Setting, balanced
-from experiments.bench.sizes import RATIO_BATCH
+from experiments.bench.served import Figures, GridPoint, Overhead, Overheads, balanced
+from experiments.bench.stage_sizes import RATIO_BATCH
 from experiments.statistics import spread
 from ga3c.system.limits import available_cores
 
@@ -28,7 +28,7 @@ class Measured:
 
     stages: dict[str, list[float]] = field(default_factory=dict)  # seconds
     ceilings: dict[int, list[Rates]] = field(default_factory=dict)  # by the environments of each worker
-    settings: dict[Setting, list[Figures]] = field(default_factory=dict)
+    settings: dict[GridPoint, list[Figures]] = field(default_factory=dict)
     overheads: dict[int, list[Overheads]] = field(default_factory=dict)  # by the environments of the agent
     peers: dict[str, list[float]] = field(default_factory=dict)  # steps per second
     grown_agents: dict[int, list[Figures]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def update_ratio(stages: dict[str, list[float]], network: str) -> float | None:
     return statistics.median(whole) / statistics.median(pure) if whole and pure else None
 
 
-def _setting_row(setting: Setting, repeats: list[Figures], ceiling: float) -> dict[str, Any]:
+def _setting_row(setting: GridPoint, repeats: list[Figures], ceiling: float) -> dict[str, Any]:
     pps = spread(one.pps for one in repeats)
     return {
         "setting": str(setting),
@@ -103,7 +103,7 @@ def _figures(repeats: list[Figures]) -> dict[str, Any]:
 def _named(row: dict[str, Any] | None) -> dict[str, Any] | None:
     if row is None:
         return None
-    names = ("setting", *Setting._fields, "limit")
+    names = ("setting", *GridPoint._fields, "limit")
     return {**{name: row[name] for name in names}, "pps": row["pps"]["median"]}
 
 

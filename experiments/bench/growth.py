@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from experiments.bench.bench_result import Measured
 from experiments.bench.served import Figures, Served
-from experiments.bench.sizes import RATIO_BATCH, networks_of
+from experiments.bench.stage_sizes import RATIO_BATCH, networks_of
 from experiments.progress import Part
 from ga3c.games.spec import EnvSpec
 from ga3c.settings.config import Config

@@ -46,7 +46,7 @@ PROBE_SECONDS = 0.04  # between two probes: 25 observations per second among a t
 REPLY_SECONDS = 10.0  # for a reply, at most
 
 
-class Setting(NamedTuple):
+class GridPoint(NamedTuple):
     """A point of the grid. Its short form is ``NAxK``, or ``NAxK/NP/NT`` where one of these two is not 1."""
 
     agents: int
@@ -105,7 +105,7 @@ class MeasuredServer(Server):
         return Guest(self._exchange.endpoint, self._run_id, number)
 
     def _make_workers(self) -> Workers:
-        from experiments.bench.timed import TimedWorkers
+        from experiments.bench.timed_model import TimedWorkers
 
         workers = TimedWorkers(self._config, self._spec, self.memory, self._stats)
         self.forwards = workers.forwards

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from experiments.bench.sizes import PREDICTED, QUICKLY_STEPPED, RATIO_BATCH, STEPPED, networks_of
+from experiments.bench.stage_sizes import PREDICTED, QUICKLY_STEPPED, RATIO_BATCH, STEPPED, networks_of
 from experiments.processes import Orders
 from ga3c.algorithms.rule import make_acting, make_learning
 from ga3c.engines.workers import Workers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.cell_groups import Results, failures
+from experiments.papers.cell_records import Results, failures
 from experiments.statistics import spread
 from tuner.plots import DPI, GRID, INK, RUNS, WIDTH
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.papers import grid, outcome
-from experiments.papers.cells import record_of, run_cell
-from experiments.papers.grid import Cell, Grid
+from experiments.papers import grid, result_files
+from experiments.papers.grid import Grid, GridCell
+from experiments.papers.run_cell import record_of, run_cell
 from experiments.processes import interruptible
 from experiments.progress import Part, Progress
 from ga3c.runs.rundir import lock_directory
@@ -27,7 +27,7 @@ class Experiment:
 
     grid: Grid
     options: ExperimentOptions
-    cells: list[Cell]
+    cells: list[GridCell]
     cells_directory: Path
     directory: Path
 
@@ -45,10 +45,10 @@ class Experiment:
             directory=out / f"{name}-{options.budget}",
         )
 
-    def record(self, cell: Cell) -> dict[str, Any] | None:
+    def record(self, cell: GridCell) -> dict[str, Any] | None:
         return record_of(self.cells_directory / cell.id)
 
-    def done(self, cell: Cell) -> bool:
+    def done(self, cell: GridCell) -> bool:
         record = self.record(cell)
         return record is not None and record["error"] is None
 
@@ -59,7 +59,7 @@ class Experiment:
             "budget": self.options.budget,
             "command": " ".join(["./run.sh experiment", self.grid.name, *words]),
         }
-        return outcome.results(self.grid, self.cells, records, about)
+        return result_files.results(self.grid, self.cells, records, about)
 
 
 class Session:
@@ -86,7 +86,7 @@ class Session:
                         self._run(experiment, cell, progress)
                 self._finish(experiment)
 
-    def _run(self, experiment: Experiment, cell: Cell, progress: Progress) -> None:
+    def _run(self, experiment: Experiment, cell: GridCell, progress: Progress) -> None:
         part = Part(f"{experiment.grid.name} {cell.id}", cell.expected, lambda: "")
         progress.begin(part)
         record = run_cell(cell, experiment.cells_directory / cell.id)
@@ -96,10 +96,10 @@ class Session:
 
     def _finish(self, experiment: Experiment) -> None:
         found = experiment.results()
-        outcome.write(found, experiment.directory)
+        result_files.write(found, experiment.directory)
         self.found.append(found)
         try:
-            outcome.draw(found, experiment.directory)
+            result_files.draw(found, experiment.directory)
         except Exception as error:  # hours of runs may follow, and the picture can be drawn again
             traceback.print_exc()
             self.failed[f"picture of {experiment.grid.name}"] = f"{type(error).__name__}: {error}"
@@ -109,7 +109,7 @@ class Session:
         for experiment in self._experiments[len(self.found) :]:
             found = experiment.results()
             if found["cells"]:
-                outcome.write(found, experiment.directory)
+                result_files.write(found, experiment.directory)
         done = {each.cells_directory / cell.id: each.done(cell) for each in self._experiments for cell in each.cells}
         return f"{list(done.values()).count(False)} of {len(done)} cells"
 
@@ -131,7 +131,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         print(f"stopped with {session.keep()} to go: the same command goes on with them", file=sys.stderr)
     for experiment, found in zip(experiments, session.found, strict=False):
-        outcome.show(found)
+        result_files.show(found)
         print(f"results of {experiment.grid.name} in {experiment.directory}\n")
     for cell, reason in session.failed.items():
         print(f"FAILED: {cell}: {reason}", file=sys.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.papers.canvas import new_figure, save, say_nothing
-from experiments.papers.cell_groups import Results, finished
+from experiments.papers.cell_records import Results, finished
 from experiments.papers.figures_changes import draw_changes
 from experiments.papers.figures_lag import draw_lag
 from experiments.papers.figures_learning import draw_curves, draw_scores

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.canvas import OURS, PAPER, legend, new_figure, say_nothing, tidy
-from experiments.papers.cell_groups import Results, axes_besides, finished_by, name_of, score_curve
+from experiments.papers.cell_records import Results, axes_besides, finished_by, name_of, score_curve
 from experiments.papers.figures_learning import draw_runs
 from tuner.story import unit_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.papers.canvas import legend, new_figure, plain, style_of, tidy, whiskers
-from experiments.papers.cell_groups import Results, axes_besides, finished_by, groups, name_of, values
+from experiments.papers.cell_records import Results, axes_besides, finished_by, groups, name_of, values
 from experiments.statistics import spread
 from tuner.plots import INK
 

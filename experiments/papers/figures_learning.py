@@ -6,9 +6,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.canvas import OTHER, OURS, PAPER, legend, new_figure, plain, say_nothing, style_of, tidy
-from experiments.papers.cell_groups import (
+from experiments.papers.cell_records import (
     PLAYERS,
-    Cell,
+    CellRecord,
     Results,
     axes_besides,
     finished,
@@ -91,7 +91,7 @@ def _mark_random(axes: Axes, game: Any) -> None:
         axes.set_ylim(top=max(axes.get_ylim()[1], random + LEAST_RISE * (human - random)))
 
 
-def draw_runs(axes: Axes, runs: list[Cell], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:
+def draw_runs(axes: Axes, runs: list[CellRecord], unit: float, style: dict[str, Any], *, crowded: bool) -> Band | None:
     """Each run as a thin line to its own end, and what they have in common as a thick one."""
     curves = [[(seconds / unit, score) for seconds, score in score_curve(cell)] for cell in runs]
     common = band(curves)
@@ -195,7 +195,7 @@ def _explain_scores(figure: SubFigure, found: list[Estimate]) -> None:
     legend(figure, handles=handles, loc="outside lower left", ncols=3)
 
 
-def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[Cell]], results: Results) -> None:
+def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[CellRecord]], results: Results) -> None:
     """The numbers beside their games."""
     columns = {"here": 0.16, "random": 0.36, "human": 0.54, "A3C": 0.75, "GA3C": 0.95}
     heads = [(at, 3, name) for name, at in columns.items()]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.canvas import MARKED, OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
-from experiments.papers.cell_groups import Cell, Pair, Results, pairs, published, published_ratios, speed_ratios, values
+from experiments.papers.cell_records import (
+    CellRecord,
+    Pair,
+    Results,
+    pairs,
+    published,
+    published_ratios,
+    speed_ratios,
+    values,
+)
 from experiments.statistics import spread
 from tuner.plots import INK
 from tuner.story import number
@@ -60,7 +69,7 @@ def _draw_speeds(axes: Axes, found: list[Pair]) -> None:
     legend(axes, loc="upper right", ncols=3)
 
 
-def _cells(pair: Pair, label: str) -> list[Cell]:
+def _cells(pair: Pair, label: str) -> list[CellRecord]:
     return {"GA3C": pair.ours, "A3C": pair.theirs, BATCHED: pair.batched}[label]
 
 

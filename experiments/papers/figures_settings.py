@@ -6,10 +6,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.canvas import MARKED, OURS, bars, legend, new_figure, say_nothing, style_of, tidy, whiskers
-from experiments.papers.cell_groups import (
+from experiments.papers.cell_records import (
     THREADS,
     TOP,
-    Cell,
+    CellRecord,
     Results,
     axes_besides,
     finished,
@@ -41,7 +41,7 @@ CHOICE_LINE: dict[str, Any] = {"color": MARKED, "linewidth": 1, "linestyle": "--
 SHADES = (OURS, "#56b4e9", "#b5d7ee")  # of the first, the second and the third of a rank
 
 
-def _rows(results: Results, height: float) -> tuple[SubFigure, list[tuple[Axes, Axes, str, list[Cell]]]]:
+def _rows(results: Results, height: float) -> tuple[SubFigure, list[tuple[Axes, Axes, str, list[CellRecord]]]]:
     """Two panels beside each other for each combination of what is not NA, NP or NT."""
     axes = axes_besides(results, *THREADS, "tuner")
     parts = finished_by(results, axes)
@@ -78,7 +78,7 @@ def draw_settings(results: Results) -> SubFigure:
     return figure
 
 
-def _draw_all_settings(axes: Axes, fixed: dict[tuple[Any, ...], list[Cell]]) -> None:
+def _draw_all_settings(axes: Axes, fixed: dict[tuple[Any, ...], list[CellRecord]]) -> None:
     threads: dict[tuple[Any, ...], dict[int, list[float]]] = {}
     for (agents, *both), runs in fixed.items():
         threads.setdefault(tuple(both), {})[agents] = values(runs, "tps")
@@ -108,7 +108,7 @@ def _thread_styles(pairs: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[s
     }
 
 
-def _explain_settings(figure: SubFigure, cells: list[Cell]) -> None:
+def _explain_settings(figure: SubFigure, cells: list[CellRecord]) -> None:
     """Under both panels: what the lines of the left one are, and the bars of the right one."""
     from matplotlib.lines import Line2D
 
@@ -125,7 +125,7 @@ def _explain_settings(figure: SubFigure, cells: list[Cell]) -> None:
     legend(figure, handles=ranks, loc="outside lower right", ncols=2)
 
 
-def _choices(cells: list[Cell]) -> str:
+def _choices(cells: list[CellRecord]) -> str:
     """What the tuner of each run with one ended with; empty where there was none."""
     return ", ".join(dict.fromkeys(triple(cell["figures"]) for cell in tuned_cells(cells)))
 
@@ -137,7 +137,7 @@ def _rank_patches() -> list[Any]:
     return [Patch(color=shade, label=name) for shade, name in zip(SHADES, names, strict=True)]
 
 
-def _draw_top(axes: Axes, cells: list[Cell], figures: dict[tuple[Any, ...], list[float]]) -> None:
+def _draw_top(axes: Axes, cells: list[CellRecord], figures: dict[tuple[Any, ...], list[float]]) -> None:
     """Bars for the best of each NA, from the left in the order of their TPS, with their NP/NT in them."""
     tops = top_settings(cells)
     width = 0.8 / TOP
@@ -185,7 +185,7 @@ def draw_queues(results: Results) -> SubFigure:
     return figure
 
 
-def _explain_queues(figure: SubFigure, cells: list[Cell]) -> None:
+def _explain_queues(figure: SubFigure, cells: list[CellRecord]) -> None:
     from matplotlib.lines import Line2D
 
     handles = _rank_patches()

@@ -6,7 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.canvas import legend, new_figure, plain, say_nothing, style_of, tidy
-from experiments.papers.cell_groups import THREADS, Cell, Results, axes_besides, finished, groups, measured, name_of
+from experiments.papers.cell_records import (
+    THREADS,
+    CellRecord,
+    Results,
+    axes_besides,
+    finished,
+    groups,
+    measured,
+    name_of,
+)
 from tuner.plots import MARKS
 from tuner.story import unit_of
 
@@ -99,7 +108,7 @@ def _run_lines(styles: dict[str, dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _verdict_marks(cells: list[Cell]) -> list[Any]:
+def _verdict_marks(cells: list[CellRecord]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     found = {trial["decision"] for cell in cells for trial in cell["trials"]}

@@ -39,7 +39,7 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """One training run: its words, and what is made of it."""
 
     id: str
@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class GridPlan:
     """What is run of an experiment: the part of a grid that a budget may replace."""
 
     settings: Settings = field(default_factory=dict)
@@ -102,15 +102,15 @@ class Grid:
     paper: dict[str, Any] = field(default_factory=dict)  # what the text of the paper says of it
     cells_of: str = ""  # the experiment whose cells it shows; it has none of its own then
     learning: bool = False
-    plan: Plan = field(default_factory=Plan)
+    plan: GridPlan = field(default_factory=GridPlan)
     budgets: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def planned(self, budget: str) -> Plan:
+    def planned(self, budget: str) -> GridPlan:
         changes = self.budgets[budget]
         settings = {**COMMON, **self.plan.settings, **changes.get("settings", {})}
         return dataclasses.replace(self.plan, **{**changes, "settings": settings})
 
-    def cells(self, budget: str, seeds: list[int] | None = None) -> list[Cell]:
+    def cells(self, budget: str, seeds: list[int] | None = None) -> list[GridCell]:
         """All cells in the order in which they run. Settings that no run would take are refused here."""
         plan = self.planned(budget)
         return [self._cell(plan, *each, seed) for seed in seeds or plan.seeds for each in plan.combinations()]
@@ -120,7 +120,7 @@ class Grid:
         plan = self.planned(budget)
         return len(plan.seeds) * sum(plan.cell_seconds(settings) for settings, _ in plan.combinations())
 
-    def _cell(self, plan: Plan, settings: Settings, names: list[str], seed: int) -> Cell:
+    def _cell(self, plan: GridPlan, settings: Settings, names: list[str], seed: int) -> GridCell:
         words = [f"{key}={_text(value)}" for key, value in {**settings, "SEED": seed}.items()]
         try:
             config = Config.from_words(words)
@@ -129,7 +129,7 @@ class Grid:
         if not (config.max_seconds or config.max_steps):
             raise ConfigError(f"{self.name}: a cell without an end: its settings need MAX_SECONDS or MAX_STEPS")
         varied = {name.lower(): getattr(config, name.lower()) for name in names if name not in DURATIONS}
-        return Cell(
+        return GridCell(
             id=_identity(varied, seed, {**config.to_dict(), "warm up": plan.warm_up, "evaluate": plan.evaluate}),
             settings=varied,
             seed=seed,
@@ -166,7 +166,7 @@ def read_grid(path: Path) -> Grid:
 
 
 def _grid(name: str, table: dict[str, Any]) -> Grid:
-    planned = [entry.name for entry in dataclasses.fields(Plan)]
+    planned = [entry.name for entry in dataclasses.fields(GridPlan)]
     own = [entry.name for entry in dataclasses.fields(Grid) if entry.name not in ("name", "plan")]
     _refuse_unknown(table, [*own, *planned])
     for key in ("title", "shows", "does_not_show"):
@@ -182,7 +182,7 @@ def _grid(name: str, table: dict[str, Any]) -> Grid:
     _check_lists(table)
     return Grid(
         name=name,
-        plan=Plan(**{key: table[key] for key in planned if key in table}),
+        plan=GridPlan(**{key: table[key] for key in planned if key in table}),
         **{key: table[key] for key in own if key in table},
     )
 

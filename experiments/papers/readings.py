@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.papers import usage
-from experiments.papers.grid import Cell
+from experiments.papers.grid import GridCell
 from ga3c.system.limits import available_cores
 from tuner.trace import FILE as TRACE
 from tuner.trace import Trial, read_trace
@@ -37,7 +37,7 @@ def summary_of(run: Path) -> dict[str, Any]:
     return summary
 
 
-def figures(run: Path, cell: Cell) -> dict[str, Any]:
+def figures(run: Path, cell: GridCell) -> dict[str, Any]:
     """Rates over the rows that began after the warm-up; what a run has only at its end is from its summary.
 
     Rows of a time whose training was lost, since the run was killed, count as well: it ran at that rate.
@@ -67,7 +67,7 @@ def _mean_of_updates(rows: list[dict[str, Any]], name: str) -> float:
     return summed / (sum(weights) or 1.0)
 
 
-def curve(run: Path, cell: Cell) -> list[list[float]]:
+def curve(run: Path, cell: GridCell) -> list[list[float]]:
     """Seconds, steps and mean score of the games that ended in each of equal intervals of the run.
 
     Intervals, and not the last hundred games: a point says nothing of the time before it, and the points of runs of the
@@ -120,7 +120,7 @@ def _choice(run: Path) -> dict[str, int]:
     return tried[-1].decision.incumbent._asdict() if tried else {}
 
 
-def _taken(run: Path, cell: Cell) -> dict[str, float | None]:
+def _taken(run: Path, cell: GridCell) -> dict[str, float | None]:
     """CPU as a share of all cores, device as a share of its time, memory in bytes; None where nothing tells."""
     # The first line is about the time before the run's own clock as well.
     lines = [

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments.papers.cell_groups import Results, failures
+from experiments.papers.cell_records import Results, failures
 from experiments.papers.tables import Table, tables
 from ga3c.system.files import write_atomically
 

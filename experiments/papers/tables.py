@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from statistics import fmean, median, median_low
 
 from experiments.bench.bench_report import empty_table, wide_console
-from experiments.papers.cell_groups import (
+from experiments.papers.cell_records import (
     PLAYERS,
     THREADS,
     TOP,
-    Cell,
+    CellRecord,
     Pair,
     Results,
     axes_besides,
@@ -155,7 +155,7 @@ def _figure2(results: Results) -> list[Table]:
     return [Table("The tuner: NA/NP/NT", headers, rows, "TPS at the end: the mean of all windows at that setting.")]
 
 
-def _by_setting(results: Results) -> Iterable[tuple[str, list[Cell]]]:
+def _by_setting(results: Results) -> Iterable[tuple[str, list[CellRecord]]]:
     """The cells of each combination of what is not NA, NP or NT, with its name as a title."""
     axes = axes_besides(results, *THREADS, "tuner")
     for cells in finished_by(results, axes).values():
@@ -179,12 +179,12 @@ def _figure3(results: Results) -> list[Table]:
     return made
 
 
-def _tuner_row(cell: Cell, best: float | None) -> list[str]:
+def _tuner_row(cell: CellRecord, best: float | None) -> list[str]:
     tps = of_choice(cell)
     return [f"tuner: {triple(cell['figures'])}", number(tps), _share(tps / best if best and tps else None), NONE, NONE]
 
 
-def _speed_columns(runs: list[Cell], best: float | None) -> list[str]:
+def _speed_columns(runs: list[CellRecord], best: float | None) -> list[str]:
     tps = values(runs, "tps")
     return [
         spread_text(tps),
@@ -308,7 +308,7 @@ def _way_table(results: Results) -> list[Table]:
     return [Table("Scores along the way, by minutes and by steps", headers, rows, note)]
 
 
-def _score_at(runs: list[Cell], by: str, at: float) -> float | None:
+def _score_at(runs: list[CellRecord], by: str, at: float) -> float | None:
     """Of the games that ended shortly before this time, or number of steps; None where none had, or a run had ended."""
     if min(values(runs, by)) < 0.99 * at:
         return None

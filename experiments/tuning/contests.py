@@ -57,7 +57,7 @@ class Contest:
     space: Space
     machine: Machine | Law
 
-    def landscape(self, share: float) -> Landscape:
+    def landscape(self, share: float) -> TrueLandscape:
         settings = self.space.settings()
         if isinstance(self.machine, Law):
             law = replace(self.machine, cores=self.machine.cores * share)
@@ -66,10 +66,10 @@ class Contest:
             machine = replace(self.machine, cores=self.machine.cores * share)
             tps = simulate(machine, self.system, settings, rounds=ROUNDS).tps
         table = np.log(tps).reshape(-1, self.space.predictors, self.space.trainers)
-        return Landscape(self.space, _smooth(table))
+        return TrueLandscape(self.space, _smooth(table))
 
 
-class Landscape:
+class TrueLandscape:
     """True TPS of every setting; between two numbers of agents that were simulated, interpolated."""
 
     def __init__(self, space: Space, table: Array) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from experiments.tuning.contests import Contest, Landscape, make_contests
+from experiments.tuning.contests import Contest, TrueLandscape, make_contests
 from ga3c.settings.commands import SimulateOptions
 from ga3c.settings.declare import ConfigError, nearest, read_words
 from ga3c.system.files import write_atomically, write_json
@@ -131,8 +131,8 @@ def _stay(held: list[float]) -> float:
 def run_strategy(
     make: Callable[[Plan], Strategy],
     plan: Plan,
-    before: Landscape,
-    after: Landscape,
+    before: TrueLandscape,
+    after: TrueLandscape,
     noise: float,
     random: np.random.Generator,
 ) -> Run:

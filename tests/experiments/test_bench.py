@@ -13,7 +13,7 @@ from experiments.bench import bench, peers
 from experiments.bench.bench_report import answer, draw, show
 from experiments.bench.bench_result import Measured, summarise
 from experiments.bench.ceiling import Ceiling, Rates
-from experiments.bench.served import Figures, Overhead, Overheads, Probe, Served, Setting, balanced
+from experiments.bench.served import Figures, GridPoint, Overhead, Overheads, Probe, Served, balanced
 from experiments.processes import Process, ProcessFailed, end_all, family, memory
 from experiments.progress import Part
 from experiments.statistics import spread
@@ -56,9 +56,9 @@ def made_up(**changes):
         "stages": {"step 1": [0.0004], "step 16": [0.005], "code experience 20": [1e-5], **small},
         "ceilings": {8: [Rates(1000, 1000), Rates(900, 900)], 16: [Rates(2000, 2000), Rates(2400, 2400)]},
         "settings": {
-            Setting(2, 64): [figures(2000), figures(2200)],
-            Setting(2, 32, 1, 2): [figures(3000, trained=2000), figures(3000, trained=2000)],
-            Setting(16, 1): [figures(1000), figures(1200)],
+            GridPoint(2, 64): [figures(2000), figures(2200)],
+            GridPoint(2, 32, 1, 2): [figures(3000, trained=2000), figures(3000, trained=2000)],
+            GridPoint(16, 1): [figures(1000), figures(1200)],
         },
         "overheads": {16: [Overheads(0.004, 0.003)], 8: [Overheads(0.003, 0.002)]},
     }
@@ -116,7 +116,7 @@ def test_growth_tells_what_the_most_agents_keep_of_the_peak():
 
 
 def test_without_a_balanced_setting_there_is_no_best():
-    measured = made_up(settings={Setting(2, 64): [figures(1000, trained=10)]}, errors={"9x1": "it failed"})
+    measured = made_up(settings={GridPoint(2, 64): [figures(1000, trained=10)]}, errors={"9x1": "it failed"})
     result = with_hardware(summarise(measured, "small"))
     assert (result["best"], result["efficiency"], result["efficiency_k1"]) == (None, 0.0, None)
     assert "no setting of the grid was balanced" in " ".join(answer(result))
@@ -137,7 +137,7 @@ def test_everything_is_shown_and_drawn(monkeypatch, capsys, columns):
 
 def test_settings_have_a_short_form():
     words = "2x64,16x1/2/1,2x64"
-    assert bench.read_grid(BenchOptions(grid=words)) == [Setting(2, 64), Setting(16, 1, 2, 1)]
+    assert bench.read_grid(BenchOptions(grid=words)) == [GridPoint(2, 64), GridPoint(16, 1, 2, 1)]
     assert [str(setting) for setting in bench.read_grid(BenchOptions(grid=words))] == ["2x64", "16x1/2/1"]
     assert all(setting.agents >= 3 for setting in bench.default_grid(3, quick=False))
 

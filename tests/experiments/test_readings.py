@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from experiments.papers.grid import Cell
+from experiments.papers.grid import GridCell
 from experiments.papers.readings import CURVE_POINTS, MEANS, OF_UPDATES, NothingMeasured, curve, figures, trials
 from experiments.papers.usage import Device, Usage, cpu_seconds
 from ga3c.system.limits import available_cores
@@ -44,7 +44,7 @@ def write_lines(path, rows):
 
 
 def cell(warm_up=0.0):
-    return Cell("id", {}, 0, (), True, warm_up, 0, 1.0)
+    return GridCell("id", {}, 0, (), True, warm_up, 0, 1.0)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.tuning.calibrate import compare, rank_correlation
-from experiments.tuning.contests import Landscape, Law, make_contests
+from experiments.tuning.contests import Law, TrueLandscape, make_contests
 from experiments.tuning.simulate import CHANGE, GOOD, WINDOWS, Optuna, RandomSearch, Run, main, run_strategy, summarise
 from ga3c.__main__ import main as command
 from tuner.machines import PAPER_SYSTEMS
@@ -76,7 +76,7 @@ def test_anneal_finds_and_holds_the_best_of_machines_it_was_not_made_for():
 
 @pytest.mark.parametrize("make", [RandomSearch, Optuna])
 def test_others_can_be_compared_with(make):
-    landscape = Landscape(Space(4, 2, 2), np.log(np.arange(1.0, 17.0)).reshape(4, 2, 2))
+    landscape = TrueLandscape(Space(4, 2, 2), np.log(np.arange(1.0, 17.0)).reshape(4, 2, 2))
     plan = Plan("other", Setting(1, 1, 1), Space(4, 2, 2), System(2), seed=1)
     run = run_strategy(make, plan, landscape, landscape, noise=0.01, random=np.random.default_rng(0))
     assert run.ran[0] == pytest.approx(1 / 16)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from experiments.soak import Growth, Sample, faults, growth
+from experiments.soak import Sample, Trend, faults, growth
 from tests.helpers.command_line import finish, run, start
 from tests.helpers.waiting import wait_until
 
@@ -67,7 +67,7 @@ def test_faults_are_told(change, fault):
 
 
 def test_growth_can_be_read_again():
-    assert Growth(**json.loads(json.dumps(Growth(1.0, 2.0, 3.0).__dict__))) == Growth(1.0, 2.0, 3.0)
+    assert Trend(**json.loads(json.dumps(Trend(1.0, 2.0, 3.0).__dict__))) == Trend(1.0, 2.0, 3.0)
 
 
 def check(path, code, output):

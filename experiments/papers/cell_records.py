@@ -11,7 +11,7 @@ from experiments.statistics import spread
 from ga3c.games.human_scores import human_normalized
 from tuner.story import number
 
-Cell = dict[str, Any]
+CellRecord = dict[str, Any]
 Results = dict[str, Any]
 
 THREADS = ("agents", "predictors", "trainers")
@@ -19,7 +19,7 @@ PLAYERS = ("random", "human", "a3c", "ga3c")
 TOP = 3  # configurations that the paper shows for each number of agents
 
 
-def finished(results: Results) -> list[Cell]:
+def finished(results: Results) -> list[CellRecord]:
     return [cell for cell in results["cells"] if not cell.get("error")]
 
 
@@ -27,15 +27,15 @@ def failures(results: Results) -> list[str]:
     return [f"{cell['id']}: {cell['error']}" for cell in results["cells"] if cell.get("error")]
 
 
-def groups(cells: Iterable[Cell], axes: Sequence[str]) -> dict[tuple[Any, ...], list[Cell]]:
+def groups(cells: Iterable[CellRecord], axes: Sequence[str]) -> dict[tuple[Any, ...], list[CellRecord]]:
     """The cells by their values on these axes, in the order in which they come; None where a cell has no such axis."""
-    found: dict[tuple[Any, ...], list[Cell]] = {}
+    found: dict[tuple[Any, ...], list[CellRecord]] = {}
     for cell in cells:
         found.setdefault(tuple(cell["settings"].get(axis) for axis in axes), []).append(cell)
     return found
 
 
-def finished_by(results: Results, axes: Sequence[str]) -> dict[tuple[Any, ...], list[Cell]]:
+def finished_by(results: Results, axes: Sequence[str]) -> dict[tuple[Any, ...], list[CellRecord]]:
     """The finished cells by these axes, in the order of all cells: what failed must not change how others look."""
     found = groups(finished(results), axes)
     return {key: found[key] for key in groups(results["cells"], axes) if key in found}
@@ -48,16 +48,16 @@ def axes_besides(results: Results, *named: str) -> list[str]:
     return [axis for axis in axes if len({settings.get(axis) for settings in cells}) > 1]
 
 
-def figure_of(cell: Cell, name: str) -> float | None:
+def figure_of(cell: CellRecord, name: str) -> float | None:
     value = cell["figures"].get(name)
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def values(cells: Iterable[Cell], name: str) -> list[float]:
+def values(cells: Iterable[CellRecord], name: str) -> list[float]:
     return [value for cell in cells if (value := figure_of(cell, name)) is not None]
 
 
-def is_tuned(cell: Cell) -> bool:
+def is_tuned(cell: CellRecord) -> bool:
     return bool(cell["settings"].get("tuner", "off") != "off")
 
 
@@ -69,30 +69,30 @@ def measured(trial: dict[str, Any], name: str) -> float | None:
     return float(value)
 
 
-def windows_at_end(cell: Cell) -> list[dict[str, Any]]:
+def windows_at_end(cell: CellRecord) -> list[dict[str, Any]]:
     """The tuner's windows under the setting that it ended with; those that could not be measured are left out."""
     trials = [trial for trial in cell.get("trials") or [] if measured(trial, "tps") is not None]
     return [trial for trial in trials if triple(trial) == triple(cell["figures"])] or trials[-1:]
 
 
-def of_choice(cell: Cell, name: str = "tps") -> float | None:
+def of_choice(cell: CellRecord, name: str = "tps") -> float | None:
     """A figure of the tuner's choice: of the windows under it, since the others were spent on finding it."""
     known = [value for trial in windows_at_end(cell) if (value := measured(trial, name)) is not None]
     return fmean(known) if known else figure_of(cell, name)
 
 
-def tuned_cells(cells: Iterable[Cell]) -> list[Cell]:
+def tuned_cells(cells: Iterable[CellRecord]) -> list[CellRecord]:
     return [cell for cell in cells if is_tuned(cell) and of_choice(cell) is not None]
 
 
-def score_of(cell: Cell) -> float | None:
+def score_of(cell: CellRecord) -> float | None:
     """Of whole games after training where they were played, else of the last ones in training."""
     if cell.get("evaluation"):
         return float(cell["evaluation"]["mean"])
     return figure_of(cell, "score")
 
 
-def scores(cells: Iterable[Cell]) -> list[float]:
+def scores(cells: Iterable[CellRecord]) -> list[float]:
     return [score for cell in cells if (score := score_of(cell)) is not None]
 
 
@@ -102,13 +102,13 @@ def normalised(game: str, runs: Iterable[float]) -> list[float]:
     return [share for share in shares if share is not None]
 
 
-def score_curve(cell: Cell, by: str = "seconds") -> list[tuple[float, float]]:
+def score_curve(cell: CellRecord, by: str = "seconds") -> list[tuple[float, float]]:
     """(seconds or steps, score) from the first finished game on."""
     rows = [row for row in cell.get("curve") or [] if row[2] is not None and math.isfinite(row[2])]
     return [(seconds if by == "seconds" else steps, score) for seconds, steps, score in rows]
 
 
-def speed_ratios(ours: Iterable[Cell], theirs: Iterable[Cell]) -> list[float]:
+def speed_ratios(ours: Iterable[CellRecord], theirs: Iterable[CellRecord]) -> list[float]:
     """PPS of ours over theirs, of the same seed: those ran in turn, so that drift is in both."""
     by_seed = {cell["seed"]: figure_of(cell, "pps") for cell in theirs}
     runs = [(figure_of(cell, "pps"), by_seed.get(cell["seed"])) for cell in ours]
@@ -120,9 +120,9 @@ class Pair(NamedTuple):
 
     name: str
     network: str
-    ours: list[Cell]
-    theirs: list[Cell]
-    batched: list[Cell]
+    ours: list[CellRecord]
+    theirs: list[CellRecord]
+    batched: list[CellRecord]
 
 
 def pairs(results: Results) -> list[Pair]:
@@ -143,7 +143,7 @@ def pairs(results: Results) -> list[Pair]:
     return found
 
 
-def _is_batched(cell: Cell) -> bool:
+def _is_batched(cell: CellRecord) -> bool:
     return bool((cell["settings"].get("envs_per_agent") or 1) > 1)
 
 
@@ -178,7 +178,7 @@ def triple(values_of: dict[str, Any]) -> str:
     return "/".join(f"{values_of[name]:.0f}" if values_of.get(name) is not None else "–" for name in THREADS)
 
 
-def name_of(cell: Cell, axes: Sequence[str]) -> str:
+def name_of(cell: CellRecord, axes: Sequence[str]) -> str:
     """What distinguishes a cell, in words that fit into a legend: the values on these axes, the game first.
 
     Of NA, NP and NT all are named where one is. Where nothing distinguishes the cells, all its settings are named.
@@ -213,15 +213,15 @@ def _in_words(axis: str, value: Any) -> str:
     return f"{axis.upper()} = {value:g}" if isinstance(value, float) else f"{axis.upper()} = {value}"
 
 
-def fixed_settings(cells: Iterable[Cell]) -> dict[tuple[Any, ...], list[Cell]]:
+def fixed_settings(cells: Iterable[CellRecord]) -> dict[tuple[Any, ...], list[CellRecord]]:
     """The runs that no tuner changed, by NA, NP and NT; those without a TPS are left out."""
     fixed = [cell for cell in cells if not is_tuned(cell) and figure_of(cell, "tps") is not None]
     return groups(fixed, THREADS)
 
 
-def top_settings(cells: Iterable[Cell]) -> dict[int, list[tuple[tuple[Any, ...], list[Cell]]]]:
+def top_settings(cells: Iterable[CellRecord]) -> dict[int, list[tuple[tuple[Any, ...], list[CellRecord]]]]:
     """For each NA the configurations with the highest median TPS, the best first."""
-    ranked: dict[int, list[tuple[tuple[Any, ...], list[Cell]]]] = {}
+    ranked: dict[int, list[tuple[tuple[Any, ...], list[CellRecord]]]] = {}
     for setting, runs in fixed_settings(cells).items():
         ranked.setdefault(setting[0], []).append((setting, runs))
     return {

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.papers.grid import Cell, Grid
+from experiments.papers.grid import Grid, GridCell
 from ga3c.system.files import write_atomically, write_json
 
 CELL_KEYS = ("id", "settings", "seed", "figures", "curve", "trials", "evaluation", "error", "date", "commit")
 
 
 def results(
-    grid: Grid, cells: Sequence[Cell], records: Sequence[dict[str, Any]], about: dict[str, Any]
+    grid: Grid, cells: Sequence[GridCell], records: Sequence[dict[str, Any]], about: dict[str, Any]
 ) -> dict[str, Any]:
     """All that is known of an experiment, from the records of its cells as far as they were run."""
     commits = sorted({str(record["commit"]) for record in records if record["commit"]})
@@ -72,7 +72,7 @@ def show(found: dict[str, Any]) -> None:
     tables.show(found)
 
 
-def _axes(cells: Iterable[Cell]) -> dict[str, list[Any]]:
+def _axes(cells: Iterable[GridCell]) -> dict[str, list[Any]]:
     """The values of each setting that is varied, in the order in which they come."""
     axes: dict[str, list[Any]] = {}
     for cell in cells:

@@ -21,7 +21,7 @@ from typing import Any
 
 from experiments.bench.bench_result import hardware
 from experiments.papers import readings
-from experiments.papers.grid import Cell
+from experiments.papers.grid import GridCell
 from experiments.papers.usage import Usage, device_name
 from experiments.processes import end_with_parent
 from ga3c.runs.rundir import lock_directory
@@ -46,7 +46,7 @@ def record_of(directory: Path) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
+def run_cell(cell: GridCell, directory: Path) -> dict[str, Any]:
     """Run the cell, or what is left of it, and record what it gave, or why it failed."""
     started = time.monotonic()
     spent = readings.summary_of(directory).get("seconds", 0.0)  # in sessions before this one
@@ -82,7 +82,7 @@ def run_cell(cell: Cell, directory: Path) -> dict[str, Any]:
     return record
 
 
-def _train(cell: Cell, directory: Path) -> None:
+def _train(cell: GridCell, directory: Path) -> None:
     """Train until the end that its settings say."""
     (directory / "summary.json").unlink(missing_ok=True)  # of a session before, whose end is not that of this one
     if (
@@ -107,7 +107,7 @@ def _train(cell: Cell, directory: Path) -> None:
         raise CellFailed(reason.removeprefix("failed: ") or f"{_last_line(directory)} (exit code {code})")
 
 
-def _evaluate(cell: Cell, directory: Path) -> dict[str, Any]:
+def _evaluate(cell: GridCell, directory: Path) -> dict[str, Any]:
     out = directory / EVALUATION
     if not out.exists():
         words = ["eval", f"RUN={directory}", f"EPISODES={cell.evaluate}", f"OUT={out}"]
