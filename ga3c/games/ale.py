@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import gymnasium
 import numpy as np
 from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 
+from ga3c.games.names import find_name
 from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played, Stage
 from ga3c.games.vector import VectorGames
 from ga3c.settings.declare import ConfigError
@@ -22,10 +21,8 @@ MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
 
 
 def find_rom(game: str) -> str | None:
-    """The ROM of ``Pong``, ``ms_pacman``, ``ALE/Pong-v5`` or ``PongNoFrameskip-v4``; None for what is no ALE game."""
-    name = re.sub(r"^(?:ALE/(\w+)-v5|(\w+?)(?:NoFrameskip)?-v[04])$", r"\1\2", game)
-    known = {rom.replace("_", ""): rom for rom in roms.get_all_rom_ids()}
-    rom = known.get(name.replace("_", "").lower())
+    """The ROM of a game, however its name is written; None for what is no ALE game."""
+    rom = find_name(game, roms.get_all_rom_ids())
     if rom in TWO_PLAYERS:
         raise ConfigError(f"GAME={game} is a game for two players, and there is only one here")
     return rom

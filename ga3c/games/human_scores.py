@@ -7,7 +7,7 @@ ones for nine games (Boxing: −2 and 10); they are not mixed in, since scores c
 
 from __future__ import annotations
 
-from ga3c.games.ale import find_rom
+from ga3c.games.names import find_name
 
 RANDOM_AND_HUMAN: dict[str, tuple[float, float]] = {
     "alien": (227.8, 6875),
@@ -73,5 +73,5 @@ def human_normalized(game: str, score: float) -> float | None:
 
 def random_and_human(game: str) -> tuple[float, float] | None:
     """Their scores; None for a game that is not in the table."""
-    rom = find_rom(game)
-    return RANDOM_AND_HUMAN.get(rom) if rom else None
+    rom = find_name(game, RANDOM_AND_HUMAN)
+    return RANDOM_AND_HUMAN[rom] if rom else None
