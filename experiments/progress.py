@@ -13,6 +13,8 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from experiments.text import clock
+
 
 @dataclass(frozen=True)
 class Part:
@@ -87,8 +89,3 @@ class Progress:
         elif found:
             share = min(self._done / self._expected, 1.0)
             print(f"{share:>4.0%}  {clock(self.left)} left  {part.name}: {found}", file=sys.stderr, flush=True)
-
-
-def clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}"

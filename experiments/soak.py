@@ -25,6 +25,7 @@ from experiments.bench.bench_result import hardware
 from experiments.papers.usage import last_row
 from experiments.processes import family, interruptible
 from experiments.progress import Part, Progress
+from experiments.style import SOFT
 from ga3c.settings.commands import SoakOptions
 from ga3c.settings.declare import read_words
 from ga3c.system.files import write_json
@@ -271,7 +272,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     counts.set_ylim(bottom=0)
     counts.set_ylabel("number")
     counts.legend(**LEGEND)
-    agents.plot(minutes, [sample["agents"] for sample in samples], color="gray")
+    agents.plot(minutes, [sample["agents"] for sample in samples], color=SOFT)
     agents.set_ylim(bottom=0)
     agents.set_ylabel("agents (the tuner's)")
     agents.set_xlabel("minutes")

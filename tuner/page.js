@@ -5,24 +5,16 @@
   const NAMESPACE = document.getElementById("blank").namespaceURI; // of SVG
   const alone = data.runs.length === 1;
   const MARGIN = { left: 46, right: 12 };
-  const KNOBS = 3;
-  const PANELS = [
-    { name: "Agents (NA)", of: t => t.ran[0], height: 120 },
-    { name: "Predictors (NP)", of: t => t.ran[1], height: 62 },
-    { name: "Trainers (NT)", of: t => t.ran[2], height: 62 },
-    { name: "TPS", unit: "model updates per second", of: t => t.tps, height: 150 },
-    { name: "PPS", unit: "game steps per second", of: t => t.pps, height: 105 },
-    { name: "Policy lag", unit: `updates (mean${alone ? "; dotted: largest" : ""})`, of: t => t.lag, height: 90 },
-  ];
-  const TPS = 3, LAG = 5;
-  const QUIET = ["kept", "refused"]; // changed nothing; drawn first and, in a long run, small
-  const VERDICTS = [...QUIET, "start", "accepted", "returned", "failed", "reopened"];
-  const SHAPES = {
-    start: "square", accepted: "circle", refused: "circle", kept: "circle", returned: "down",
-    reopened: "diamond", failed: "cross",
-  };
+  const KNOBS = data.panels.filter(panel => !panel.key).length; // the numbers that are tuned come first
+  const PANELS = data.panels.map((panel, p) => ({
+    ...panel, height: 84 * panel.height, of: panel.key ? t => t[panel.key] : t => t.ran[p],
+  }));
+  const TPS = PANELS.findIndex(panel => panel.key === "tps"), LAG = PANELS.findIndex(panel => panel.key === "lag");
+  if (alone) PANELS[LAG].unit += "; dotted: largest";
+  const QUIET = data.quiet; // changed nothing; drawn first and, in a long run, small
+  const SHAPES = data.shapes, VERDICTS = Object.keys(SHAPES);
   const SIZES = { start: 3.6, accepted: 4, refused: 3.4, kept: 1.8, returned: 4.2, reopened: 5.5, failed: 4 };
-  const RUN_SHAPES = ["circle", "square", "up", "diamond", "down", "cross"];
+  const RUN_SHAPES = data.runShapes;
   const DASHES = ["", "7 3", "8 3 2 3", "2 2.5", "9 2 2 2 2 2", "1 3"];
   const VIRIDIS = [
     [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [40, 174, 128], [94, 201, 98],

@@ -14,15 +14,24 @@ from statistics import fmean
 from typing import Any
 
 from tuner.heat import Heat
-from tuner.story import VERDICTS, Story, began, gain_in_words, in_words, number, time_unit, tps_of
+from tuner.panels import PANELS
+from tuner.story import VERDICTS, Story, began, in_words, time_unit, tps_of
+from tuner.strategies import STRATEGIES
+from tuner.style import MARKS, QUIET, RUNS
+from tuner.text import gain_in_words, number
 from tuner.trace import Trial
 
 OPEN_TABLE = 60  # trials; a longer table is folded up at first
-STRATEGIES = {
-    "paper": "one number went up or down by one in each window; kept if TPS rose above the best so far",
-    "anneal": "large steps first, small ones later; kept if better beyond the noise of measuring",
-    "sweep": "a grid of settings in turn; the best mean so far is held",
-    "off": "nothing was changed, only measured",
+# The marks of the picture as the page draws them.
+SHAPES = {
+    "o": "circle",
+    ".": "circle",
+    "s": "square",
+    "^": "up",
+    "v": "down",
+    "D": "diamond",
+    "x": "cross",
+    "P": "cross",
 }
 COLUMNS = ("window", "minute", "tried", "TPS", "PPS", "lag", "queues", "decision", "then", "reason")
 
@@ -34,6 +43,12 @@ def make_page(stories: Sequence[Story], heats: Sequence[Heat | None]) -> str:
     data = {
         "unit": unit,
         "unitName": unit_name,
+        "panels": [
+            {"name": panel.title, "unit": panel.unit, "key": panel.key, "height": panel.height} for panel in PANELS
+        ],
+        "shapes": {verdict: SHAPES[mark["marker"]] for verdict, mark in MARKS.items()},
+        "quiet": QUIET,
+        "runShapes": [SHAPES[style["marker"]] for style in RUNS],
         "runs": [_run_data(story, heat) for story, heat in zip(stories, heats, strict=True)],
     }
     body = [
@@ -224,7 +239,7 @@ def _explanation(stories: Sequence[Story]) -> str:
     windows = sorted({f"{story.trace.plan.window:g}" for story in stories})
     names = dict.fromkeys(story.trace.plan.strategy for story in stories)
     strategies = "; ".join(
-        f"<i>{escape(name)}</i>" + (f": {STRATEGIES[name]}" if name in STRATEGIES else "") for name in names
+        f"<i>{escape(name)}</i>" + (f": {STRATEGIES[name].words}" if name in STRATEGIES else "") for name in names
     )
     return f"""<section><h2>What you see</h2>
 <p>Three kinds of workers train the model together. Too few of one kind, and the others wait for them; too many, and

@@ -7,69 +7,22 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.heat import Cell, Heat
-from tuner.story import VERDICTS, Story, began, closing_sentence, number, printable, time_unit, tps_of
+from tuner.panels import LAG, PANELS, TPS, Panel
+from tuner.story import VERDICTS, Story, began, closing_sentence, printable, time_unit, tps_of
+from tuner.style import DPI, GRID, INK, MARKS, PALE, QUIET, RUNS, SOFT, WARNING, WIDTH
+from tuner.text import number
 from tuner.trace import Trial
 
 if TYPE_CHECKING:  # matplotlib takes a second to import, so it is not before a picture is made
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, DPI = 12.0, 100  # inches, dots per inch
 HEAT_COLUMNS = 2  # heat maps beside each other
 LEGEND_COLUMNS = 3
 TITLE_COLUMNS = 140  # characters
-
-# Colour and shape of each verdict, the topmost last; who cannot tell the colours apart can tell the shapes.
-MARKS: dict[str, dict[str, Any]] = {
-    "kept": {"marker": ".", "color": "#888888", "markersize": 4},
-    "refused": {"marker": "o", "color": "#d55e00", "markersize": 5, "markerfacecolor": "none"},
-    "start": {"marker": "s", "color": "#555555", "markersize": 6},
-    "accepted": {"marker": "o", "color": "#0072b2", "markersize": 6},
-    "returned": {"marker": "v", "color": "#2a8f5b", "markersize": 6},
-    "reopened": {"marker": "D", "color": "#a0449a", "markersize": 6.5},
-    "failed": {"marker": "x", "color": "#111111", "markersize": 6, "markeredgewidth": 1.6},
-}
-QUIET = ("kept", "refused")  # changed nothing
-# Colour, line and shape of each run, where several are shown.
-RUNS: list[dict[str, Any]] = [
-    {"color": color, "linestyle": line, "marker": marker}
-    for color, line, marker in (
-        ("#0072b2", "-", "o"),
-        ("#d55e00", "--", "s"),
-        ("#009e73", "-.", "^"),
-        ("#a0449a", ":", "D"),
-        ("#8a6d00", (0, (6, 1, 1, 1, 1, 1)), "v"),
-        ("#444444", (0, (1, 2)), "P"),
-    )
-]
-GRID, INK, PALE = "#e4e4e4", "#222222", "#9dc3dd"
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One quantity over time."""
-
-    label: str
-    value: Callable[[Trial], float | None]
-    height: float = 1.0
-    knob: Callable[[Any], int] | None = None  # of a setting; only for the three numbers that are tuned
-
-
-PANELS = (
-    Panel("agents\nNA", lambda trial: trial.measurement.setting.agents, 1.5, lambda setting: setting.agents),
-    Panel(
-        "predictors\nNP", lambda trial: trial.measurement.setting.predictors, 0.8, lambda setting: setting.predictors
-    ),
-    Panel("trainers\nNT", lambda trial: trial.measurement.setting.trainers, 0.8, lambda setting: setting.trainers),
-    Panel("TPS\nupdates / s", tps_of, 1.7),
-    Panel("PPS\nsteps / s", lambda trial: None if trial.measurement.problem else trial.measurement.pps, 1.3),
-    Panel("policy lag\nupdates", lambda trial: None if trial.measurement.problem else trial.measurement.lag_mean, 1.1),
-)
-TPS, LAG = PANELS[3], PANELS[5]
 
 
 def draw(stories: Sequence[Story], heats: Sequence[Heat | None]) -> bytes:
@@ -159,9 +112,7 @@ def _limit(axes: Axes, panel: Panel, stories: Sequence[Story]) -> None:
     else:
         axes.set_ylim(0, max(axes.get_ylim()[1] * 1.04, 1e-3))
     if not any(story.trials for story in stories):
-        axes.text(
-            0.5, 0.5, "no window was measured", transform=axes.transAxes, ha="center", va="center", color="#777777"
-        )
+        axes.text(0.5, 0.5, "no window was measured", transform=axes.transAxes, ha="center", va="center", color=SOFT)
 
 
 def _most(panel: Panel, stories: Sequence[Story]) -> int:
@@ -180,7 +131,7 @@ def _draw_alone(axes: Axes, panel: Panel, story: Story, unit: float) -> None:
     if panel is LAG:
         axes.plot(*_ran(story, _lag_max, unit), color="#999999", linewidth=0.9, linestyle=":")
         if limit := story.trace.plan.lag_limit:
-            axes.axhline(limit, color="#d55e00", linewidth=1, linestyle="--")
+            axes.axhline(limit, color=WARNING, linewidth=1, linestyle="--")
             axes.annotate(
                 "limit",
                 (1, limit),
@@ -188,7 +139,7 @@ def _draw_alone(axes: Axes, panel: Panel, story: Story, unit: float) -> None:
                 ha="right",
                 va="bottom",
                 fontsize=8,
-                color="#d55e00",
+                color=WARNING,
             )
     for trial in story.trials:
         if trial.number in story.simulated:
@@ -302,7 +253,7 @@ def _legend(stories: Sequence[Story]) -> list[Any]:
                 label="mark: accepted (large: reopened, hollow: failed)",
                 linestyle="",
                 marker="o",
-                color="#777777",
+                color=SOFT,
             )
         )
     else:

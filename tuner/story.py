@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tuner.space import Setting
+from tuner.text import gain_in_words, number, unit_of
 from tuner.trace import Trace, Trial
 
 # What the verdicts of a strategy mean, in the order of a legend.
@@ -104,19 +105,6 @@ def in_words(setting: Setting) -> str:
     )
 
 
-def number(value: float | None) -> str:
-    """Three digits, which is what windows can tell apart; whole numbers in full."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def gain_in_words(gain: float | None) -> str:
-    if gain is None:
-        return "no gain can be told"
-    return f"{gain - 1:+.0%}".replace("-", "−").replace("%", " %")
-
-
 def closing_sentence(story: Story) -> str:
     """Start, end, gain and windows of a run in one sentence."""
     if not story.trials:
@@ -151,10 +139,3 @@ def names_of(paths: list[Path]) -> list[str]:
 def time_unit(stories: Sequence[Story]) -> tuple[float, str]:
     """Seconds of the unit in which a time axis is best read, and its name."""
     return unit_of(max((trial.seconds for story in stories for trial in story.trials), default=0.0))
-
-
-def unit_of(longest: float) -> tuple[float, str]:
-    """The same for a time axis that ends after so many seconds."""
-    if longest < 180:
-        return 1.0, "seconds"
-    return (60.0, "minutes") if longest < 36_000 else (3600.0, "hours")

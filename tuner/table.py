@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.story import Story, number, printable, tps_of
+from tuner.story import Story, printable, tps_of
+from tuner.text import number
 from tuner.trace import Trial
 
 WIDTH = 100  # columns

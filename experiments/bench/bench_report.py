@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from experiments.style import MARKED, OURS, PALE, PAPER, SMALL, TITLE
+from experiments.text import empty_table, wide_console
 from ga3c.settings.commands import BenchOptions
 
-FILE_WIDTH = 110  # columns where there is no terminal
-OURS, CEILING, PEER, LIGHT = "#1f6fb4", "#c4541a", "#6b6b6b", "#9cc3e4"
+CEILING, PEER = MARKED, PAPER  # beside our own
 
 
 def show(result: dict[str, Any]) -> None:
@@ -28,11 +27,6 @@ def show(result: dict[str, Any]) -> None:
         console.print(f"{name} could not be measured: {error}", markup=False)
     for line in answer(result):
         console.print(line, markup=False)
-
-
-def wide_console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
 
 
 def answer(result: dict[str, Any]) -> list[str]:
@@ -58,16 +52,6 @@ def answer(result: dict[str, Any]) -> list[str]:
     if result["growth"] and result["growth"]["kept"] is not None:
         lines.append(f"with the most agents   {result['growth']['kept']:.0%} of the peak")
     return lines
-
-
-def empty_table(title: str, first: str, *columns: str) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE, pad_edge=False, caption_justify="left"
-    )
-    table.add_column(first, overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 def _milliseconds(cost: dict[str, Any] | None) -> str:
@@ -217,7 +201,7 @@ def _draw_speed(panel: Any, result: dict[str, Any]) -> None:
     names, figures, colours = (list(column) for column in zip(*bars, strict=True))
     _bars(panel, names, figures, colours)
     panel.axvline(result["ceiling_pps"], color=CEILING, linewidth=0.8, linestyle="--")
-    panel.set_title("steps per second: medians, lowest to highest repeat", loc="left", fontsize=10)
+    panel.set_title("steps per second: medians, lowest to highest repeat", loc="left", fontsize=TITLE)
 
 
 def _draw_latency(panel: Any, result: dict[str, Any]) -> None:
@@ -225,13 +209,13 @@ def _draw_latency(panel: Any, result: dict[str, Any]) -> None:
     names = [row["setting"] for row in rows]
     medians = [1000 * row["latency_p50"] for row in rows]
     slow = [1000 * row["latency_p99"] for row in rows]
-    panel.barh(names, medians, color=LIGHT, label="median")
+    panel.barh(names, medians, color=PALE, label="median")
     compute = [row["latency_compute"] * median for row, median in zip(rows, medians, strict=True)]
     panel.barh(names, compute, color=OURS, label="of which the forward")
     panel.plot(slow, names, "|", color="black", markersize=12, label="99 % are faster")
     panel.invert_yaxis()
-    panel.legend(fontsize=8, loc="best")
-    panel.set_title("round trip of a prediction, ms", loc="left", fontsize=10)
+    panel.legend(fontsize=SMALL, loc="best")
+    panel.set_title("round trip of a prediction, ms", loc="left", fontsize=TITLE)
 
 
 def _draw_step(panel: Any, result: dict[str, Any]) -> None:
@@ -251,14 +235,14 @@ def _draw_step(panel: Any, result: dict[str, Any]) -> None:
     panel.set_yscale("log")
     panel.xaxis.set_major_formatter("{x:.0f}")
     panel.set_xlabel("environments, observations or samples that go together")
-    panel.legend(fontsize=8, loc="best")
-    panel.set_title("cost of one step on one thread, ms", loc="left", fontsize=10)
+    panel.legend(fontsize=SMALL, loc="best")
+    panel.set_title("cost of one step on one thread, ms", loc="left", fontsize=TITLE)
 
 
 def _draw_networks(panel: Any, result: dict[str, Any]) -> None:
     stages = result["stages"]
     networks = list(dict.fromkeys(name.split()[1] for name in stages if name.startswith("forward ")))
-    kinds = {"forward": ("16", LIGHT), "gradient": ("20", OURS), "update": ("20", CEILING)}
+    kinds = {"forward": ("16", PALE), "gradient": ("20", OURS), "update": ("20", CEILING)}
     width = 0.8 / len(kinds)
     for place, (kind, (count, colour)) in enumerate(kinds.items()):
         costs = [1000 * stages[f"{kind} {network} {count}"]["median"] for network in networks]
@@ -267,8 +251,8 @@ def _draw_networks(panel: Any, result: dict[str, Any]) -> None:
     panel.set_xticks(range(len(networks)), networks)
     panel.set_yscale("log")
     panel.margins(y=0.2)
-    panel.legend(fontsize=8, loc="upper left")
-    panel.set_title("networks on one thread, ms", loc="left", fontsize=10)
+    panel.legend(fontsize=SMALL, loc="upper left")
+    panel.set_title("networks on one thread, ms", loc="left", fontsize=TITLE)
 
 
 def _draw_agents(panel: Any, agents: dict[str, Any]) -> None:
@@ -291,10 +275,10 @@ def _draw_agents(panel: Any, agents: dict[str, Any]) -> None:
     memory.plot(counts, [row["pss"]["median"] / 2**20 for row in agents.values()], "s--", color=PEER, markersize=4)
     memory.set_ylabel("MB of server and agents (PSS)", color=PEER)
     memory.set_ylim(bottom=0)
-    panel.set_title("growth with agents", loc="left", fontsize=10)
+    panel.set_title("growth with agents", loc="left", fontsize=TITLE)
 
 
 def _draw_grown_networks(panel: Any, networks: dict[str, Any]) -> None:
     names, figures = list(networks), [row["pps"] for row in networks.values()]
     _bars(panel, names, figures, [OURS] * len(names))
-    panel.set_title("growth with the network, PPS", loc="left", fontsize=10)
+    panel.set_title("growth with the network, PPS", loc="left", fontsize=TITLE)

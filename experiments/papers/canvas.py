@@ -1,4 +1,4 @@
-"""What the pictures of all experiments have in common: colours, axes, bars, and a frame that says what they are of."""
+"""What the pictures of all experiments have in common: axes, bars, and a frame that says what they are of."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.papers.cell_records import Results, failures
 from experiments.statistics import spread
-from tuner.plots import DPI, GRID, INK, RUNS, WIDTH
+from experiments.style import DPI, GRID, HEAD, INK, LABEL, NOTE, SOFT, TITLE, WIDTH
 
 if TYPE_CHECKING:  # matplotlib takes a second to import, so it is not before a picture is made
     from matplotlib.axes import Axes
     from matplotlib.figure import SubFigure
 
-# Our own, what it is compared with, and what a paper says: apart in colour and in brightness.
-OURS, OTHER, PAPER, MARKED = "#0072b2", "#e69f00", "#555555", "#d55e00"
 COLUMNS = 150  # characters of the lines above and under the panels
 FAILURES = 6  # named in full; of more, their number
-
-
-def style_of(place: int) -> dict[str, Any]:
-    """Colour, line and mark of the nth of several curves."""
-    return RUNS[place % len(RUNS)]
 
 
 def new_figure(results: Results, height: float) -> SubFigure:
@@ -37,8 +30,8 @@ def new_figure(results: Results, height: float) -> SubFigure:
     FigureCanvasAgg(figure)
     panels: SubFigure
     panels, rest = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, below))[:, 0]
-    panels.suptitle(_title(results), x=0.01, ha="left", fontsize=11, color=INK)
-    rest.text(0.01, 0.95, "\n".join(notes), va="top", fontsize=8.5, color=INK)
+    panels.suptitle(_title(results), x=0.01, ha="left", fontsize=HEAD, color=INK)
+    rest.text(0.01, 0.95, "\n".join(notes), va="top", fontsize=NOTE, color=INK)
     return panels
 
 
@@ -79,15 +72,15 @@ def plain(text: str) -> str:
 def tidy(axes: Axes, title: str = "", *, grid: str = "y") -> None:
     axes.grid(True, axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9, length=3)
-    axes.set_title(plain(title), loc="left", fontsize=10)
+    axes.tick_params(labelsize=LABEL, length=3)
+    axes.set_title(plain(title), loc="left", fontsize=TITLE)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
 def say_nothing(axes: Axes, why: str) -> None:
     """A panel without data says so, instead of looking like zero."""
-    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color="#777777")
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
     axes.set_xticks([])
     axes.set_yticks([])
 
@@ -112,4 +105,4 @@ def bars(axes: Axes, places: Sequence[float], runs: Sequence[Sequence[float]], w
 
 
 def legend(place: Axes | SubFigure, **options: Any) -> None:
-    place.legend(fontsize=8.5, frameon=False, **options)
+    place.legend(fontsize=NOTE, frameon=False, **options)

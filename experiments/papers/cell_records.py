@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from experiments.statistics import spread
 from ga3c.games.human_scores import human_normalized
-from tuner.story import number
 
 CellRecord = dict[str, Any]
 Results = dict[str, Any]
@@ -228,10 +227,3 @@ def top_settings(cells: Iterable[CellRecord]) -> dict[int, list[tuple[tuple[Any,
         agents: sorted(ranked[agents], key=lambda one: -spread(values(one[1], "tps"))["median"])[:TOP]
         for agents in sorted(ranked)
     }
-
-
-def in_short(count: float | None) -> str:
-    """Steps by thousands or millions."""
-    if count is None or count < 10_000:
-        return number(count)
-    return f"{number(count / 1e6)} M" if count >= 1e6 else f"{number(count / 1e3)} k"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.canvas import OURS, PAPER, legend, new_figure, say_nothing, tidy
+from experiments.papers.canvas import legend, new_figure, say_nothing, tidy
 from experiments.papers.cell_records import Results, axes_besides, finished_by, name_of, score_curve
 from experiments.papers.figures_learning import draw_runs
-from tuner.story import unit_of
+from experiments.style import LABEL, OURS, PAPER
+from experiments.text import unit_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import SubFigure
@@ -43,7 +44,7 @@ def draw_changes(results: Results) -> SubFigure:
     if not parts:
         say_nothing(panels[0, 0], "no change has been run")
     for panel in panels[:, 0]:
-        panel.set_ylabel("mean score", fontsize=9)
+        panel.set_ylabel("mean score", fontsize=LABEL)
     _explain(figure)
     return figure
 

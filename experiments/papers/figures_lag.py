@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.papers.canvas import legend, new_figure, plain, style_of, tidy, whiskers
+from experiments.papers.canvas import legend, new_figure, plain, tidy, whiskers
 from experiments.papers.cell_records import Results, axes_besides, finished_by, groups, name_of, values
 from experiments.statistics import spread
-from tuner.plots import INK
+from experiments.style import INK, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.canvas import OTHER, OURS, PAPER, legend, new_figure, plain, say_nothing, style_of, tidy
+from experiments.papers.canvas import legend, new_figure, plain, say_nothing, tidy
 from experiments.papers.cell_records import (
     PLAYERS,
     CellRecord,
@@ -14,7 +14,6 @@ from experiments.papers.cell_records import (
     finished,
     finished_by,
     groups,
-    in_short,
     name_of,
     normalised,
     published_scores,
@@ -23,9 +22,9 @@ from experiments.papers.cell_records import (
     values,
 )
 from experiments.statistics import Band, Estimate, band, estimate
+from experiments.style import BAND, INK, LABEL, NOTE, OTHER, OURS, PAPER, SMALL, style_of
+from experiments.text import in_short, number, unit_of
 from ga3c.games.human_scores import random_and_human
-from tuner.plots import INK
-from tuner.story import number, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +71,7 @@ def draw_curves(results: Results) -> SubFigure:
             axes.set_xlabel(f"{unit_name} of training")
             axes.tick_params(labelbottom=True)
         if place % across == 0:
-            axes.set_ylabel("mean score of the games that ended", fontsize=9)
+            axes.set_ylabel("mean score of the games that ended", fontsize=LABEL)
     for axes in panels[len(games) :]:
         axes.set_axis_off()
     named = {name_of(runs[0], others): styles[key] for key, runs in finished_by(results, others).items()}
@@ -86,7 +85,13 @@ def _mark_random(axes: Axes, game: Any) -> None:
         random, human = known
         axes.axhline(random, color=INK, linewidth=0.9, linestyle=":")
         axes.annotate(
-            "random player", (1, random), (-3, 3), ("axes fraction", "data"), "offset points", ha="right", fontsize=8
+            "random player",
+            (1, random),
+            (-3, 3),
+            ("axes fraction", "data"),
+            "offset points",
+            ha="right",
+            fontsize=SMALL,
         )
         axes.set_ylim(top=max(axes.get_ylim()[1], random + LEAST_RISE * (human - random)))
 
@@ -114,8 +119,8 @@ def _write_steps(axes: Axes, labels: list[tuple[float, str, dict[str, Any]]]) ->
     last = -1.0
     for end, steps, style in sorted(labels, key=lambda label: label[0]):
         last = max((end - low) / (high - low), last + CLOSE)
-        axes.text(1.01, last, steps, transform=axes.transAxes, va="center", fontsize=8.5, color=style["color"])
-    axes.text(1.01, max(last + CLOSE, 1.0), "steps", transform=axes.transAxes, va="center", fontsize=8.5, color=INK)
+        axes.text(1.01, last, steps, transform=axes.transAxes, va="center", fontsize=NOTE, color=style["color"])
+    axes.text(1.01, max(last + CLOSE, 1.0), "steps", transform=axes.transAxes, va="center", fontsize=NOTE, color=INK)
 
 
 def _explain_curves(figure: SubFigure, styles: dict[str, dict[str, Any]], drawn: list[Band]) -> None:
@@ -130,7 +135,7 @@ def _explain_curves(figure: SubFigure, styles: dict[str, dict[str, Any]], drawn:
     if runs > 1:
         meaning = "95 % interval" if any(one.is_interval for one in drawn) else "lowest to highest"
         words = f"interquartile mean of {runs} runs; shaded: {meaning}"
-        handles.append(Patch(facecolor="#bbbbbb", label=words))
+        handles.append(Patch(facecolor=BAND, label=words))
     if handles:
         legend(figure, handles=handles, loc="outside lower left", ncols=4)
 
@@ -155,7 +160,7 @@ def draw_scores(results: Results) -> SubFigure:
     for level, player in ((0, "random"), (1, "human")):
         chart.axvline(level, color=INK, linewidth=0.8, linestyle=":")
         chart.annotate(
-            player, (level, 1), (0, 3), ("data", "axes fraction"), "offset points", ha="center", fontsize=8.5
+            player, (level, 1), (0, 3), ("data", "axes fraction"), "offset points", ha="center", fontsize=NOTE
         )
     chart.set_xscale("symlog", linthresh=1, linscale=1.5)
     chart.set_xlim(1.1 * min(*marked, -0.2), 1.4 * max(marked))
@@ -201,7 +206,7 @@ def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[CellRecord]], re
     heads = [(at, 3, name) for name, at in columns.items()]
     heads += [(columns["here"], 18, "scores"), (columns["GA3C"], 18, "scores in the paper's table 3")]
     for at, points, words in heads:
-        axes.annotate(words, (at, 1), (0, points), "axes fraction", "offset points", ha="right", fontsize=9)
+        axes.annotate(words, (at, 1), (0, points), "axes fraction", "offset points", ha="right", fontsize=LABEL)
     for row, ((game, *_), cells) in enumerate(parts.items()):
         runs = scores(cells)
         shown = [number(estimate([runs]).value) if runs else "–"]
@@ -209,5 +214,5 @@ def _write_scores(axes: Axes, parts: dict[tuple[Any, ...], list[CellRecord]], re
             score = published_scores(results, game).get(player)
             shown.append("–" if score is None else f"{score:,.0f}")
         for words, at in zip(shown, columns.values(), strict=True):
-            axes.text(at, row, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9)
+            axes.text(at, row, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=LABEL)
     axes.set_axis_off()

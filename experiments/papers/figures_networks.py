@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.canvas import MARKED, OTHER, OURS, PAPER, bars, legend, new_figure, say_nothing, tidy, whiskers
+from experiments.papers.canvas import bars, legend, new_figure, say_nothing, tidy, whiskers
 from experiments.papers.cell_records import (
     CellRecord,
     Pair,
@@ -16,8 +16,8 @@ from experiments.papers.cell_records import (
     values,
 )
 from experiments.statistics import spread
-from tuner.plots import INK
-from tuner.story import number
+from experiments.style import INK, MARKED, OTHER, OURS, PAPER, SMALL
+from experiments.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def _draw_bars(axes: Axes, found: list[Pair], name: str) -> None:
 
 
 def _write(axes: Axes, words: str, point: tuple[float, float], points_above: float) -> None:
-    axes.annotate(words, point, (0, points_above), textcoords="offset points", ha="center", fontsize=8)
+    axes.annotate(words, point, (0, points_above), textcoords="offset points", ha="center", fontsize=SMALL)
 
 
 def _draw_ratios(axes: Axes, found: list[Pair], results: Results) -> None:

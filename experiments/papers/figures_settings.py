@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.canvas import MARKED, OURS, bars, legend, new_figure, say_nothing, style_of, tidy, whiskers
+from experiments.papers.canvas import bars, legend, new_figure, say_nothing, tidy, whiskers
 from experiments.papers.cell_records import (
     THREADS,
     TOP,
@@ -23,7 +23,7 @@ from experiments.papers.cell_records import (
     values,
 )
 from experiments.statistics import spread
-from tuner.plots import INK
+from experiments.style import INK, MARKED, SHADES, SMALL, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,6 @@ CHOICE: dict[str, Any] = {
     "zorder": 4,
 }
 CHOICE_LINE: dict[str, Any] = {"color": MARKED, "linewidth": 1, "linestyle": "--"}
-SHADES = (OURS, "#56b4e9", "#b5d7ee")  # of the first, the second and the third of a rank
 
 
 def _rows(results: Results, height: float) -> tuple[SubFigure, list[tuple[Axes, Axes, str, list[CellRecord]]]]:
@@ -153,7 +152,7 @@ def _draw_top(axes: Axes, cells: list[CellRecord], figures: dict[tuple[Any, ...]
                 (0, 4),
                 textcoords="offset points",
                 ha="center",
-                fontsize=8,
+                fontsize=SMALL,
                 color="white" if rank == 0 and covered else INK,
             )
     axes.set_xticks(range(len(tops)), [f"{agents}" for agents in tops])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.canvas import legend, new_figure, plain, say_nothing, style_of, tidy
+from experiments.papers.canvas import legend, new_figure, plain, say_nothing, tidy
 from experiments.papers.cell_records import (
     THREADS,
     CellRecord,
@@ -16,8 +16,8 @@ from experiments.papers.cell_records import (
     measured,
     name_of,
 )
-from tuner.plots import MARKS
-from tuner.story import unit_of
+from experiments.style import LABEL, MARKS, style_of
+from experiments.text import unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def draw_tuning(results: Results) -> SubFigure:
                 shift = 0.05 * (place - (len(runs) - 1) / 2) if name in ("predictors", "trainers") else 0.0
                 _draw_windows(axes, cell["trials"], name, unit, styles[names[cell["id"]]], shift)
             if column == 0:
-                axes.set_ylabel(label, fontsize=9)
+                axes.set_ylabel(label, fontsize=LABEL)
         panels[-1, column].set_xlabel(f"{unit_name} of the run")
     _limit_tuning(panels)
     legend(figure, handles=[*_run_lines(styles), *_verdict_marks(cells)], loc="outside lower left", ncols=4)

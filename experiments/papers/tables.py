@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean, median, median_low
 
-from experiments.bench.bench_report import empty_table, wide_console
 from experiments.papers.cell_records import (
     PLAYERS,
     THREADS,
@@ -20,7 +19,6 @@ from experiments.papers.cell_records import (
     finished_by,
     fixed_settings,
     groups,
-    in_short,
     measured,
     name_of,
     normalised,
@@ -38,9 +36,8 @@ from experiments.papers.cell_records import (
     windows_at_end,
 )
 from experiments.statistics import Estimate, estimate, spread
-from tuner.story import gain_in_words, number
+from experiments.text import NONE, empty_table, gain_in_words, in_short, number, ratio, share, whole, wide_console
 
-NONE = "–"
 PARTS = 4  # of the way of a run, at whose ends its score is told
 REPEATS = "Medians of the repeats, in brackets the lowest to the highest."
 TUNER = "Tuner: its windows at its choice."
@@ -122,14 +119,6 @@ def _scored(runs: list[float], found: list[Estimate]) -> str:
     return estimate_text(found[-1])
 
 
-def _ratio(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}"
-
-
-def _share(value: float | None) -> str:
-    return NONE if value is None else f"{value:.0%}".replace("%", " %")
-
-
 def _figure2(results: Results) -> list[Table]:
     """Where the tuner began, where it ended, and what that gained."""
     axes = axes_besides(results)
@@ -181,14 +170,14 @@ def _figure3(results: Results) -> list[Table]:
 
 def _tuner_row(cell: CellRecord, best: float | None) -> list[str]:
     tps = of_choice(cell)
-    return [f"tuner: {triple(cell['figures'])}", number(tps), _share(tps / best if best and tps else None), NONE, NONE]
+    return [f"tuner: {triple(cell['figures'])}", number(tps), share(tps / best if best and tps else None), NONE, NONE]
 
 
 def _speed_columns(runs: list[CellRecord], best: float | None) -> list[str]:
     tps = values(runs, "tps")
     return [
         spread_text(tps),
-        _share(spread(tps)["median"] / best if best else None),
+        share(spread(tps)["median"] / best if best else None),
         *(median_text(values(runs, name)) for name in ("pps", "trained_per_second")),
     ]
 
@@ -231,9 +220,9 @@ def _table2(results: Results) -> list[Table]:
             [
                 pair.name,
                 *(spread_text(values(cells, "pps")) for cells in both),
-                spread_text(speed_ratios(*both), _ratio),
+                spread_text(speed_ratios(*both), ratio),
                 ", ".join(f"{column[pair.network]:.1f}" for column in paper.values() if pair.network in column) or NONE,
-                *(", ".join(median_text(values(cells, name), _share) for cells in both) for name in ("cpu", "device")),
+                *(", ".join(median_text(values(cells, name), share) for cells in both) for name in ("cpu", "device")),
             ]
         )
     note = (
@@ -254,8 +243,8 @@ def _batched_table(found: list[Pair]) -> Table:
         [
             pair.name,
             *(spread_text(values(cells, "pps")) for cells in (pair.batched, pair.theirs)),
-            spread_text(speed_ratios(pair.batched, pair.theirs), _ratio),
-            *(median_text(values(pair.batched, name), _share) for name in ("cpu", "device")),
+            spread_text(speed_ratios(pair.batched, pair.theirs), ratio),
+            *(median_text(values(pair.batched, name), share) for name in ("cpu", "device")),
             median_text(values(pair.batched, "training_batch")),
         ]
         for pair in found
@@ -328,7 +317,7 @@ def _table3(results: Results) -> list[Table]:
         name = ", ".join(map(str, (game, *rest)))
         games = sum(len(cell["evaluation"]["scores"]) for cell in cells if cell.get("evaluation"))
         published = [theirs.get(player) for player in PLAYERS]
-        raw.append([name, _scored(runs, found), str(games or NONE), str(len(runs)), *map(_plain, published)])
+        raw.append([name, _scored(runs, found), str(games or NONE), str(len(runs)), *map(whole, published)])
         shares = normalised(game, runs)
         if shares:
             strata.append(shares)
@@ -343,10 +332,6 @@ def _table3(results: Results) -> list[Table]:
     if strata:
         made.append(Table("Human-normalised", ["game", "score", "A3C (paper)", "GA3C (paper)"], scaled, scale))
     return made
-
-
-def _plain(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}"
 
 
 def _normal_text(game: str, score: float | None) -> str:
@@ -365,9 +350,9 @@ def _lag(results: Results) -> list[Table]:
             [
                 name_of(cells[0], axes),
                 spread_text(values(cells, "lag_mean")),
-                _plain(max(largest, default=None)),
+                whole(max(largest, default=None)),
                 *(median_text(values(cells, name)) for name in ("training_queue", "tps", "pps")),
-                spread_text(speed_ratios(cells, uncorrected), _ratio),
+                spread_text(speed_ratios(cells, uncorrected), ratio),
             ]
         )
     headers = ["setting", "mean lag", "largest lag", "training queue", "TPS", "PPS", "PPS / uncorrected"]

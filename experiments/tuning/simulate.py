@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from experiments.style import HEAD, LABEL, TITLE, style_of
+from experiments.text import whole
 from experiments.tuning.contests import Contest, TrueLandscape, make_contests
 from ga3c.settings.commands import SimulateOptions
 from ga3c.settings.declare import ConfigError, nearest, read_words
@@ -196,16 +198,12 @@ def _percentile(values: list[float], percent: float) -> float:
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 
 COLUMNS: list[Column] = [
-    ("stay, median / 90 %", lambda row: f"{_whole(row['stay_median'])} / {_whole(row['stay_p90'])}"),
+    ("stay, median / 90 %", lambda row: f"{whole(row['stay_median'])} / {whole(row['stay_p90'])}"),
     ("final, mean / 10 %", lambda row: f"{row['final_mean']:.3f} / {row['final_p10']:.3f}"),
-    ("recovery, median", lambda row: f"{_whole(row['recovery_median'])} of {row['recovery_runs']} runs"),
+    ("recovery, median", lambda row: f"{whole(row['recovery_median'])} of {row['recovery_runs']} runs"),
     ("ran, windows 31-60", lambda row: f"{row['run_31_60']:.3f}"),
     ("after the change: ran / frozen", lambda row: f"{row['run_61_100']:.3f} / {row['frozen']:.3f}"),
 ]
-
-
-def _whole(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0f}"
 
 
 def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
@@ -228,26 +226,26 @@ def draw(runs: dict[tuple[str, float], list[Run]]) -> bytes:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(len(NOISES), 1, figsize=(9, 9), sharex=True, sharey=True, layout="constrained")
-    styles = dict(zip(MAKERS, [("#1f6fb4", "-"), ("#c4541a", "--"), ("#6b6b6b", ":"), ("#2c8a4b", "-.")], strict=True))
+    styles = {name: style_of(place) for place, name in enumerate(MAKERS)}
     windows = np.arange(1, WINDOWS + 1)
     for panel, noise in zip(panels, NOISES, strict=True):
         for (strategy, its_noise), some in runs.items():
             if its_noise != noise:
                 continue
-            colour, line = styles[strategy]
+            colour, line = styles[strategy]["color"], styles[strategy]["linestyle"]
             held = np.array([run.held for run in some])
             low, middle, high = np.percentile(held, [10, 50, 90], axis=0)
             panel.fill_between(windows, low, high, color=colour, alpha=0.12, linewidth=0)
-            panel.plot(windows, middle, line, color=colour, label=strategy)
+            panel.plot(windows, middle, linestyle=line, color=colour, label=strategy)
         panel.axhline(GOOD, color="black", linewidth=0.6)
         panel.axvline(CHANGE + 0.5, color="black", linewidth=0.6)
-        panel.set_title(f"noise of a window {noise:.0%}", loc="left", fontsize=10)
+        panel.set_title(f"noise of a window {noise:.0%}", loc="left", fontsize=TITLE)
         panel.set_ylabel("TPS, share of the best")
         panel.set_ylim(0, 1.02)
-    panels[0].legend(loc="lower right", ncols=len(MAKERS), fontsize=9)
-    panels[1].annotate("half of the cores go", (CHANGE + 1, 0.05), fontsize=9)
+    panels[0].legend(loc="lower right", ncols=len(MAKERS), fontsize=LABEL)
+    panels[1].annotate("half of the cores go", (CHANGE + 1, 0.05), fontsize=LABEL)
     panels[-1].set_xlabel("window")
-    figure.suptitle("The incumbent of each strategy: median of all runs, and the middle 80 % of them", fontsize=11)
+    figure.suptitle("The incumbent of each strategy: median of all runs, and the middle 80 % of them", fontsize=HEAD)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     pyplot.close(figure)

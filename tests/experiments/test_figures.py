@@ -7,9 +7,8 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
-from experiments.papers.canvas import style_of
 from experiments.papers.figures import draw, picture
-from experiments.papers.figures_settings import SHADES
+from experiments.style import SHADES, style_of
 from tests.helpers.made_results import (
     every_experiment,
     figure5,

@@ -10,7 +10,7 @@ from tests.helpers.waiting import wait_until
 from tuner.controller import Controller
 from tuner.record import Record, restore
 from tuner.space import Setting, Space
-from tuner.strategies import STRATEGIES
+from tuner.strategies import STRATEGIES, make_strategy
 from tuner.strategy import Measurement, Paper
 from tuner.trace import VERSION, Trial, header_line, read_trace, trial_line
 
@@ -128,15 +128,15 @@ def test_a_trace_whose_decisions_are_no_longer_made_is_moved_aside(tmp_path, tun
 
 
 def test_every_strategy_is_restored_from_its_own_trace(tmp_path, tune):
-    for name, make in STRATEGIES.items():
+    for name in STRATEGIES:
         directory = tmp_path / name
         directory.mkdir()
         plan = replace(PLAN, strategy=name)
-        thread = Controller(FakeServer(), plan, Record(directory), make)
+        thread = Controller(FakeServer(), plan, Record(directory), make_strategy)
         thread.start()
         trials = wait_for_trials(directory, 5)
         thread.stop(5)
-        strategy = make(plan)
+        strategy = make_strategy(plan)
         restore(strategy, replace(read_trace(directory), trials=trials))
         assert strategy.random_state() == trials[-1].random_state or name == "off", name
 
