@@ -7,22 +7,18 @@ directory that the experiment removes.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, Self
 
-from ga3c.agents.process import PR_SET_PDEATHSIG
 from ga3c.system.limits import resident_memory
+from ga3c.system.signals import follow_parent, undisturbed
 
 ANSWER_SECONDS = 60.0  # for an answer, at most, where nothing else is said
 LEAVE_SECONDS = 0.8  # a process that was told to end and has not by then is killed
@@ -58,20 +54,54 @@ class Orders:
         self._link.send((False, why))
 
 
+class Processes:
+    """Those of an experiment, which end with the ``with`` that this is used in. Their temporary files are in there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._running: list[Process] = []  # all that were started and not ended yet
+        self._warnings = os.environ.get("PYTHONWARNINGS")  # before they are used
+
+    def __enter__(self) -> Self:
+        os.environ.setdefault("PYTHONWARNINGS", QUIET_TRACKER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        if self._warnings is None:
+            del os.environ["PYTHONWARNINGS"]
+
+    def start(self, name: str, body: Callable[..., None], *arguments: Any) -> Process:
+        # A Ctrl-C goes to the whole group, also to a process that cannot ignore it yet: it inherits that it waits.
+        with undisturbed():
+            process = Process(name, self.directory, body, arguments)
+            self._running.append(process)
+        return process
+
+    def end(self, some: Iterable[Process] | None = None) -> None:
+        """End these, or all that run. They are told first, so that they end at the same time."""
+        leaving = list(self._running if some is None else some)
+        with undisturbed():
+            for process in leaving:
+                process.ask_to_end()
+            until = time.monotonic() + LEAVE_SECONDS
+            for process in leaving:
+                process.leave(until)
+            for process in leaving:
+                process.join()
+                self._running.remove(process)
+
+
 class Process:
     """A process whose body takes orders. Its failure is told as an exception to whoever asks it next."""
 
-    def __init__(self, name: str, directory: Path, body: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, name: str, directory: Path, body: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self.name = name
-        os.environ.setdefault("PYTHONWARNINGS", QUIET_TRACKER)
         spawn = multiprocessing.get_context("spawn")
         self._link, theirs = spawn.Pipe()
         # Not a daemon: those may not have processes of their own, and a server has its agents.
         self._process = spawn.Process(target=_run, args=(body, theirs, directory, arguments), name=name)
-        # A Ctrl-C goes to the whole group, also to a process that cannot ignore it yet: it inherits this mask.
-        with _undisturbed():
-            self._process.start()
-            _running.append(self)
+        self._process.start()
         theirs.close()  # so that its end is seen here
 
     @property
@@ -139,39 +169,10 @@ class Process:
         self._link.close()
 
 
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before a fork, which must not load anything
-_running: list[Process] = []  # all that were started and not ended yet
-
-
-def end_all(processes: Iterable[Process] | None = None) -> None:
-    """End these, or all that run. They are told first, so that they end at the same time."""
-    processes = list(_running if processes is None else processes)
-    with _undisturbed():
-        for process in processes:
-            process.ask_to_end()
-        until = time.monotonic() + LEAVE_SECONDS
-        for process in processes:
-            process.leave(until)
-        for process in processes:
-            process.join()
-            _running.remove(process)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Signals wait meanwhile."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
 def _run(body: Callable[..., None], link: Connection, directory: Path, arguments: tuple[Any, ...]) -> None:
     """The first thing that a process does: set itself up, then follow its orders."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides what Ctrl-C means
+    follow_parent()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    end_with_parent(signal.SIGKILL)  # also where it is paused and can look at nothing
     tempfile.tempdir = str(directory)
     orders = Orders(link)
     try:
@@ -179,37 +180,6 @@ def _run(body: Callable[..., None], link: Connection, directory: Path, arguments
     except Exception as error:
         with contextlib.suppress(ConnectionError):
             orders.fail(f"{type(error).__name__}: {error}")
-
-
-def end_with_parent(number: int) -> None:
-    """The kernel sends this process that signal when the one that started it ends, however that is (on Linux)."""
-    if _libc is not None:
-        _libc.prctl(PR_SET_PDEATHSIG, number)
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt once; further ones must not disturb the cleaning up after it.
-
-    Set on purpose: a shell may have started us with them ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stopped = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        if not stopped:
-            stopped = True
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def family(pid: int) -> dict[int, list[str]]:

@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench.bench_result import hardware
+from experiments.hardware import hardware
+from experiments.options import SoakOptions
 from experiments.papers.usage import last_row
-from experiments.processes import family, interruptible
+from experiments.processes import family
 from experiments.progress import Part, Progress
 from experiments.style import SOFT
-from ga3c.settings.commands import SoakOptions
 from ga3c.settings.declare import read_words
 from ga3c.system.files import write_json
 from ga3c.system.limits import resident_memory
+from ga3c.system.signals import interruptible
 
 SAMPLE_SECONDS = 5.0
 WARM_UP = 0.2  # of the time, in which memory still grows to what it needs

@@ -1,30 +1,14 @@
-"""The command line: ``[COMMAND] KEY=VALUE …``. Exit codes: 0 done or Ctrl-C, 1 failure or no result, 2 wrong words."""
+"""The command line: ``[COMMAND] KEY=VALUE …``. Exit codes: 0 done or Ctrl-C, 1 failure or no result, 2 wrong words.
+
+What commands need is imported when they are called: it may take seconds, in which Ctrl-C has to mean something already.
+"""
 
 from __future__ import annotations
 
-from ga3c.system.signals import as_usual, end_at_once, stop_requests
-
-if __name__ == "__main__":
-    end_at_once()  # until there is something to end; the imports that follow take a while
-
 import sys
-import traceback
-from collections.abc import Callable
+from importlib import import_module
 
-from ga3c.settings.commands import (
-    AgentsOptions,
-    BenchOptions,
-    CalibrateOptions,
-    EvalOptions,
-    ExperimentOptions,
-    KeysOptions,
-    PlayOptions,
-    ReplayOptions,
-    SimulateOptions,
-    SoakOptions,
-)
-from ga3c.settings.config import Config
-from ga3c.settings.declare import ConfigError, nearest, settings_table
+from ga3c.system.signals import as_usual, end_at_once, stop_requests
 
 USAGE = """\
 Usage: ./run.sh [COMMAND] KEY=VALUE …
@@ -50,93 +34,44 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
 Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command line win over it.
 """
 
+# Where the ``main`` of each is, which takes the words and returns the exit code, and the class of its settings.
+COMMANDS = {
+    "eval": ("ga3c.runs.evaluate", "ga3c.settings.commands", "EvalOptions"),
+    "play": ("ga3c.runs.play", "ga3c.settings.commands", "PlayOptions"),
+    "agents": ("ga3c.agents.remote_crew", "ga3c.settings.commands", "AgentsOptions"),
+    "keys": ("ga3c.messages.keys", "ga3c.settings.commands", "KeysOptions"),
+    "replay": ("ga3c.runs.retrace", "ga3c.settings.commands", "ReplayOptions"),
+    "simulate": ("experiments.tuning.simulate", "experiments.options", "SimulateOptions"),
+    "calibrate": ("experiments.tuning.calibrate", "experiments.options", "CalibrateOptions"),
+    "bench": ("experiments.bench.bench", "experiments.options", "BenchOptions"),
+    "experiment": ("experiments.papers.experiment", "experiments.options", "ExperimentOptions"),
+    "soak": ("experiments.soak", "experiments.options", "SoakOptions"),
+}
+HELP = ("help", "--help", "-h")
+
 
 def train(words: list[str]) -> int:
+    from ga3c.settings.config import Config
+
     with stop_requests(last=True) as interrupted:
         config = Config.from_words(words)
-        from ga3c.runs.training import run_training  # wrong words are told before this import
+        from ga3c.runs.training import RunFailed, run_training  # wrong words are told before this import
 
-        run_training(config, interrupted)
+        try:
+            run_training(config, interrupted)
+        except RunFailed as error:  # it was logged with its traceback
+            return _failed(error)
     return 0
 
 
-def evaluate(words: list[str]) -> int:
-    from ga3c.runs.evaluate import main
+def show_help() -> int:
+    from ga3c.settings.declare import settings_table
 
-    return main(words)
-
-
-def play(words: list[str]) -> int:
-    from ga3c.runs.play import main
-
-    return main(words)
-
-
-def agents(words: list[str]) -> int:
-    from ga3c.agents.remote_crew import main
-
-    return main(words)
-
-
-def keys(words: list[str]) -> int:
-    from ga3c.messages.keys import main
-
-    return main(words)
-
-
-def replay(words: list[str]) -> int:
-    from ga3c.runs.retrace import main
-
-    return main(words)
-
-
-def simulate(words: list[str]) -> int:
-    from experiments.tuning.simulate import main
-
-    return main(words)
-
-
-def calibrate(words: list[str]) -> int:
-    from experiments.tuning.calibrate import main
-
-    return main(words)
-
-
-def bench(words: list[str]) -> int:
-    from experiments.bench.bench import main
-
-    return main(words)
-
-
-def experiment(words: list[str]) -> int:
-    from experiments.papers.experiment import main
-
-    return main(words)
-
-
-def soak(words: list[str]) -> int:
-    from experiments.soak import main
-
-    return main(words)
-
-
-def show_help(words: list[str]) -> int:
     print(USAGE)
-    for title, options in (
-        ("training", Config),
-        ("eval", EvalOptions),
-        ("play", PlayOptions),
-        ("agents", AgentsOptions),
-        ("keys", KeysOptions),
-        ("replay", ReplayOptions),
-        ("simulate", SimulateOptions),
-        ("calibrate", CalibrateOptions),
-        ("bench", BenchOptions),
-        ("experiment", ExperimentOptions),
-        ("soak", SoakOptions),
-    ):
+    places = {"training": ("ga3c.settings.config", "Config")} | {name: place for name, (_, *place) in COMMANDS.items()}
+    for title, (module, options) in places.items():
         print(f"Settings of {title}:\n")
-        rows = settings_table(options)
+        rows = settings_table(getattr(import_module(module), options))
         key_width = max(len(key) for key, _, _ in rows)
         default_width = max(len(default) for _, default, _ in rows)
         for key, default, meaning in rows:
@@ -145,48 +80,43 @@ def show_help(words: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "train": train,
-    "eval": evaluate,
-    "play": play,
-    "agents": agents,
-    "keys": keys,
-    "replay": replay,
-    "simulate": simulate,
-    "calibrate": calibrate,
-    "bench": bench,
-    "experiment": experiment,
-    "soak": soak,
-    "help": show_help,
-    "--help": show_help,
-    "-h": show_help,
-}
-
-
 def main(arguments: list[str]) -> int:
+    from ga3c.settings.declare import ConfigError, nearest
+
     command, words = "train", arguments
     if arguments and "=" not in arguments[0]:
         command, words = arguments[0], arguments[1:]
     try:
-        if command not in COMMANDS:
-            raise ConfigError(f"'{command}' is not a command.{nearest(command, COMMANDS)} './run.sh help' lists them")
-        if command != "train":
-            as_usual()
-        return COMMANDS[command](words)
+        if command == "train":
+            return train(words)
+        known = ["train", *COMMANDS, *HELP]
+        if command not in known:
+            raise ConfigError(f"'{command}' is not a command.{nearest(command, known)} './run.sh help' lists them")
+        as_usual()
+        if command in HELP:
+            return show_help()
+        code: int = import_module(COMMANDS[command][0]).main(words)
+        return code
     except ConfigError as error:
         print(f"ga3c: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0
     except Exception as error:
-        if type(error).__name__ != "RunFailed":  # that was logged with its traceback
-            traceback.print_exc()
-        print(f"ga3c: {error}", file=sys.stderr)
-        return 1
+        import traceback
+
+        traceback.print_exc()
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    print(f"ga3c: {error}", file=sys.stderr)
+    return 1
 
 
 def run() -> int:
-    """What the console script calls."""
+    """What the console script and ``python -m ga3c`` call."""
+    end_at_once()  # until there is something to end
     return main(sys.argv[1:])
 
 

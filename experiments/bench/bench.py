@@ -15,26 +15,27 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 from experiments.bench import ceiling, peers
 from experiments.bench.bench_report import draw, show
-from experiments.bench.bench_result import Measured, hardware, summarise
+from experiments.bench.bench_result import Measured, summarise
 from experiments.bench.ceiling import Ceiling
 from experiments.bench.growth import Growth
 from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, GridPoint, Overhead, Probe, Served
 from experiments.bench.stage_sizes import QUICKLY_STEPPED, STEPPED
-from experiments.processes import Orders, Process, ProcessFailed, end_all, interruptible
+from experiments.hardware import hardware
+from experiments.options import BenchOptions
+from experiments.processes import Orders, Processes, ProcessFailed
 from experiments.progress import Part, Progress
 from ga3c.games.spec import EnvSpec
 from ga3c.models.names import network_name
 from ga3c.runs.resolve import probe as probe_game
 from ga3c.runs.resolve import resolve
-from ga3c.settings.commands import BenchOptions
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, nearest, read_words
 from ga3c.system.files import write_atomically, write_json
 from ga3c.system.limits import available_cores
+from ga3c.system.signals import interruptible
 
 SETTLE_SECONDS = 1.5  # after a pause, before a measurement begins; less where that is short itself
 BUDGET, QUICK_BUDGET = 570.0, 110.0  # seconds of a bench, without growth
@@ -99,11 +100,13 @@ def _measure_stages(orders: Orders, config: Config, seconds: float, quick: bool)
 
 
 class Bench:
-    """The schedule. ``run`` measures everything; the processes end with the ``with`` that it is used in."""
+    """The schedule. ``run`` measures everything."""
 
-    def __init__(self, options: BenchOptions, directory: Path, *, ceiling_envs: tuple[int, ...] = ceiling.ENVS) -> None:
+    def __init__(
+        self, options: BenchOptions, processes: Processes, *, ceiling_envs: tuple[int, ...] = ceiling.ENVS
+    ) -> None:
         self._options = options
-        self._directory = directory
+        self._processes = processes
         self._config = Config(
             game=options.game,
             network=options.network,
@@ -126,12 +129,6 @@ class Bench:
         self._servers: dict[tuple[int, int], Served] = {}  # by agents and environments
         self._threads: dict[tuple[int, int], tuple[int, int]] = {}  # predictors and trainers that they have now
         self._pythons: dict[str, Path] = {}  # of the peers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        end_all()
 
     def run(self) -> Measured:
         starts = list(self._starts())
@@ -219,15 +216,15 @@ class Bench:
     def _start_workers(self) -> str:
         """Stages and ceiling together: both wait once they are ready, so neither delays the other for long."""
         config, quick = self._resolved(self._config), self._options.quick
-        self._stages = Process("stages", self._directory, _measure_stages, config, STAGE_SECONDS[quick], quick)
-        self._ceiling = Ceiling(config, self._directory, self._ceiling_envs)
-        self._probe = Probe(config, self._spec, self._directory)
+        self._stages = self._processes.start("stages", _measure_stages, config, STAGE_SECONDS[quick], quick)
+        self._ceiling = Ceiling(config, self._processes, self._ceiling_envs)
+        self._probe = Probe(config, self._spec, self._processes)
         self._ceiling.wait_until_ready()
         self._stages.answer(START_SECONDS)
         return "ready"
 
     def _start_overhead(self) -> str:
-        self._overhead = Overhead(self._resolved(self._config), self._spec, self._directory)
+        self._overhead = Overhead(self._resolved(self._config), self._spec, self._processes)
         self._overhead.wait_until_ready()
         return "ready"
 
@@ -238,7 +235,7 @@ class Bench:
         return "ready"
 
     def _serve(self, config: Config) -> Served:
-        served = Served(self._resolved(config), self._spec, self._directory)
+        served = Served(self._resolved(config), self._spec, self._processes)
         try:
             served.wait_until_ready()
         except ProcessFailed:
@@ -295,8 +292,9 @@ def main(words: list[str]) -> int:
         with (
             interruptible(),
             tempfile.TemporaryDirectory(prefix="ga3c-bench-", ignore_cleanup_errors=True) as directory,
-            Bench(options, Path(directory)) as bench,
+            Processes(Path(directory)) as processes,
         ):
+            bench = Bench(options, processes)
             measured = bench.run()
     except KeyboardInterrupt:
         print("interrupted: what was measured so far is not shown", file=sys.stderr)

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+from experiments.options import BenchOptions
 from experiments.style import MARKED, OURS, PALE, PAPER, SMALL, TITLE
 from experiments.text import empty_table, wide_console
-from ga3c.settings.commands import BenchOptions
 
 CEILING, PEER = MARKED, PAPER  # beside our own
 

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
-import re
 import statistics
-import subprocess
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +12,6 @@ from experiments.bench.ceiling import Rates
 from experiments.bench.served import Figures, GridPoint, Overhead, Overheads, balanced
 from experiments.bench.stage_sizes import RATIO_BATCH
 from experiments.statistics import spread
-from ga3c.system.limits import available_cores
 
 
 @dataclass
@@ -133,34 +125,3 @@ def _growth(measured: Measured) -> dict[str, Any] | None:
         return None
     speeds = [row["pps"]["median"] for row in agents.values()]
     return {"agents": agents, "networks": networks, "kept": speeds[-1] / max(speeds) if speeds else None}
-
-
-def hardware() -> dict[str, Any]:
-    """What the figures belong to."""
-    return {
-        "cpu": _cpu_name(),
-        "cores": available_cores(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "torch": importlib.metadata.version("torch"),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "commit": _commit(),
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or "unknown"
-
-
-def _commit() -> str:
-    """The commit of this code, marked where files were changed since; empty where it is in no repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from experiments.processes import Orders, Process
+from experiments.processes import Orders, Processes
 from ga3c.algorithms.rule import make_acting
 from ga3c.games.make import make_games
 from ga3c.memory.memory import make_memory
@@ -95,10 +94,10 @@ def work_alone(orders: Orders, config: Resolved, counts: tuple[int, ...]) -> Non
 class Ceiling:
     """One lone worker per core, each with environments for every count; they wait while nothing is measured."""
 
-    def __init__(self, config: Resolved, directory: Path, counts: tuple[int, ...] = ENVS) -> None:
+    def __init__(self, config: Resolved, processes: Processes, counts: tuple[int, ...] = ENVS) -> None:
         config = config.replace(torch_threads=1)
         self._processes = [
-            Process(f"lone worker {core}", directory, work_alone, config.replace(seed=config.seed + core), counts)
+            processes.start(f"lone worker {core}", work_alone, config.replace(seed=config.seed + core), counts)
             for core in range(available_cores())
         ]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from experiments.processes import Orders, Process, ProcessFailed, end_all, memory
+from experiments.processes import Orders, Processes, ProcessFailed, memory
 from ga3c.agents.player import Half, Player
 from ga3c.agents.process import NICENESS
 from ga3c.algorithms.rule import make_acting
@@ -154,11 +154,12 @@ def serve(orders: Orders, config: Resolved, spec: EnvSpec, directory: Path) -> N
 class Served:
     """A running server as the bench sees it. It is paused but for the time of a measurement."""
 
-    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
+    def __init__(self, config: Resolved, spec: EnvSpec, processes: Processes) -> None:
+        self._processes = processes
         self._agents, self._envs = config.agents, config.envs_per_agent
         self._guest: Guest | None = None
         name = f"the server with AGENTS={config.agents} ENVS_PER_AGENT={config.envs_per_agent}"
-        self.process = Process(name, directory, serve, config, spec, directory)
+        self.process = processes.start(name, serve, config, spec, processes.directory)
 
     @property
     def guest(self) -> Guest:
@@ -196,7 +197,7 @@ class Served:
             time.sleep(0.1)
 
     def end(self) -> None:
-        end_all([self.process])
+        self._processes.end([self.process])
 
     def measure(self, probe: Probe, *, settle_seconds: float, seconds: float) -> Figures:
         self.process.resume()
@@ -227,8 +228,8 @@ class Served:
 class Probe:
     """The guest: a process that asks servers for predictions and notes how long they took."""
 
-    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
-        self.process = Process("the probe", directory, probe_servers, config, spec)
+    def __init__(self, config: Resolved, spec: EnvSpec, processes: Processes) -> None:
+        self.process = processes.start("the probe", probe_servers, config, spec)
 
     def ask_now_and_then(self, guest: Guest, seconds: float) -> list[float]:
         """Round trips of single observations, for as long as a measurement lasts."""
@@ -314,8 +315,8 @@ class Overhead(Served):
 
     ENVS = 16  # of the one agent, which the probe plays
 
-    def __init__(self, config: Resolved, spec: EnvSpec, directory: Path) -> None:
-        super().__init__(config.replace(agents=1, envs_per_agent=self.ENVS), spec, directory)
+    def __init__(self, config: Resolved, spec: EnvSpec, processes: Processes) -> None:
+        super().__init__(config.replace(agents=1, envs_per_agent=self.ENVS), spec, processes)
 
     def wait_until_ready(self) -> None:
         self._guest = self.process.answer(START_SECONDS)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.options import BUDGETS, ExperimentOptions
 from experiments.papers import grid, result_files
 from experiments.papers.grid import Grid, GridCell
 from experiments.papers.run_cell import record_of, run_cell
-from experiments.processes import interruptible
 from experiments.progress import Part, Progress
-from ga3c.runs.rundir import lock_directory
-from ga3c.settings.commands import BUDGETS, ExperimentOptions
 from ga3c.settings.declare import ConfigError, read_words
+from ga3c.system.files import lock_directory
+from ga3c.system.signals import interruptible
 
 
 @dataclass(frozen=True)

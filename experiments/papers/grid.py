@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ga3c.settings.commands import BUDGETS
+from experiments.options import BUDGETS
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError, nearest
 from ga3c.system.limits import available_cores

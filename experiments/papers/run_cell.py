@@ -15,18 +15,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.bench_result import hardware
+from experiments.hardware import device_name, hardware
 from experiments.papers import readings
 from experiments.papers.grid import GridCell
-from experiments.papers.usage import Usage, device_name
-from experiments.processes import end_with_parent
-from ga3c.runs.rundir import lock_directory
+from experiments.papers.usage import Usage
 from ga3c.settings.declare import ConfigError
-from ga3c.system.files import write_json
+from ga3c.system.files import lock_directory, write_json
+from ga3c.system.signals import ready_to_end_with_parent
 
 RECORD = "cell.json"
 EVALUATION = "evaluation.json"
@@ -130,7 +128,7 @@ def _process(words: list[str], directory: Path) -> Iterator[subprocess.Popen[byt
             stderr=subprocess.STDOUT,
             start_new_session=True,  # a Ctrl-C ends the experiment, and that ends the run
             # An experiment that is killed takes its cell with it, which has the time to save.
-            preexec_fn=partial(end_with_parent, signal.SIGTERM),
+            preexec_fn=ready_to_end_with_parent(signal.SIGTERM),
         )
     try:
         yield process

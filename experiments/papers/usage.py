@@ -6,20 +6,19 @@ same warm-up.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
-from experiments.processes import end_with_parent, family, memory
+from experiments.processes import family, memory
 from ga3c.system.files import append_whole
+from ga3c.system.signals import ready_to_end_with_parent
 
 FILE = "usage.jsonl"
 TAIL = 8192  # bytes at the end of a file that hold its last whole row
@@ -85,7 +84,7 @@ class Device:
                 stdout=file,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=partial(end_with_parent, signal.SIGKILL),  # or it would outlive an experiment that is killed
+                preexec_fn=ready_to_end_with_parent(signal.SIGKILL),  # or it would outlive a killed experiment
             )
 
     def share(self) -> float | None:
@@ -114,15 +113,6 @@ def cpu_seconds(pid: int) -> float | None:
         return None
     ticks = sum(sum(map(int, fields[CPU_FIELDS])) for fields in members.values())
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def device_name() -> str | None:
-    """The first NVIDIA GPU, by its own tool."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.splitlines()
-        return lines[0].strip() if lines else None
-    return None
 
 
 def _size(path: Path) -> int:

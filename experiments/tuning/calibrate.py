@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.processes import Orders, Process, end_all, family
+from experiments.options import CalibrateOptions
+from experiments.processes import Orders, Processes, family
 from ga3c.games.make import make_games
-from ga3c.settings.commands import CalibrateOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError, read_words
 from ga3c.system.files import write_json
@@ -64,19 +64,19 @@ def measure_stages(orders: Orders, config: Config) -> None:
 
 def stage_costs(config: Config) -> Costs:
     """Means over one process per core, all at the same stage at the same time."""
-    workers: list[Process] = []
-    with tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory:
-        try:
-            for core in range(available_cores()):
-                seeded = config.replace(seed=core)
-                workers.append(Process(f"worker {core}", Path(directory), measure_stages, seeded))
-            for worker in workers:
-                worker.answer()
-            for worker in workers:
-                worker.tell("measure")
-            measured = [worker.answer() for worker in workers]
-        finally:
-            end_all()
+    with (
+        tempfile.TemporaryDirectory(prefix="ga3c-calibrate-") as directory,
+        Processes(Path(directory)) as processes,
+    ):
+        workers = [
+            processes.start(f"worker {core}", measure_stages, config.replace(seed=core))
+            for core in range(available_cores())
+        ]
+        for worker in workers:
+            worker.answer()
+        for worker in workers:
+            worker.tell("measure")
+        measured = [worker.answer() for worker in workers]
     return {name: fmean(one[name] for one in measured) for name in measured[0]}
 
 

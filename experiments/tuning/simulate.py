@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from experiments.options import SimulateOptions
 from experiments.style import HEAD, LABEL, TITLE, style_of
 from experiments.text import whole
 from experiments.tuning.contests import Contest, TrueLandscape, make_contests
-from ga3c.settings.commands import SimulateOptions
 from ga3c.settings.declare import ConfigError, nearest, read_words
 from ga3c.system.files import write_atomically, write_json
 from ga3c.system.limits import available_cores

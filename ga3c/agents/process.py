@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import logging.handlers
 import multiprocessing
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from types import FrameType
@@ -18,13 +16,13 @@ from ga3c.messages import wire
 from ga3c.messages.links import AgentLink
 from ga3c.messages.wire import Header, Kind
 from ga3c.settings.config import Resolved
+from ga3c.system.signals import follow_parent
 
 log = logging.getLogger(__name__)
 
 NICENESS = 5  # below the server's threads: an agent that waits costs nothing, a trainer that waits costs everything
 PATIENCE = 1.0  # seconds without a message after which an agent looks whether its server is still there
 LAST_WORDS_SECONDS = 1.0  # that an agent which fails takes, at most, to tell the server why
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,7 @@ def _serve(task: AgentTask, link: AgentLink) -> None:
 
 
 def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord], niceness: int = NICENESS) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
-    signal.signal(signal.SIGTERM, _leave)
-    if sys.platform == "linux":
-        # Also where an environment hangs and nothing looks at the parent: the kernel ends an agent with its server.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    follow_parent(_leave)
     if hasattr(os, "nice"):
         os.nice(niceness)
     root = logging.getLogger()

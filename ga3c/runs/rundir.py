@@ -19,7 +19,7 @@ from ga3c.memory.figures import FIGURES, Figure
 from ga3c.memory.stats import GameRecord
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
-from ga3c.system.files import Appender, write_json
+from ga3c.system.files import Appender, lock_directory, write_json
 
 log = logging.getLogger(__name__)
 
@@ -139,23 +139,3 @@ def _new_directory(game: str) -> Path:
 
 def _not_writable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(f"the run directory {path} cannot be written: {error.strerror or error}")
-
-
-def lock_directory(path: Path) -> int | None:
-    """Take the directory for this process alone; the kernel gives it back when the process ends, however that is."""
-    try:
-        import fcntl
-    except ImportError:  # not a Unix
-        return None
-    number = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(number)
-        raise ConfigError(
-            f"another run writes to {path} at this moment: wait until it has ended, or name another place by RUN=…"
-        ) from None
-    except OSError:  # a file system that has no such locks: the user has to take care
-        os.close(number)
-        return None
-    return number

@@ -1,4 +1,4 @@
-"""Files and lines of them that are written whole or not at all."""
+"""Files and lines of them that are written whole or not at all, and directories that one process has for itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from ga3c.settings.declare import ConfigError
 
 KEPT = 10_000  # additions to a file that are kept while it cannot be written: half a day of rows
 
@@ -81,3 +83,23 @@ def _sync_directory(directory: Path) -> None:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def lock_directory(path: Path) -> int | None:
+    """Take the directory for this process alone; the kernel gives it back when the process ends, however that is."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix
+        return None
+    number = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        raise ConfigError(
+            f"another run writes to {path} at this moment: wait until it has ended, or name another place by RUN=…"
+        ) from None
+    except OSError:  # a file system that has no such locks: the user has to take care
+        os.close(number)
+        return None
+    return number

@@ -14,12 +14,12 @@ from experiments.bench.bench_report import answer, draw, show
 from experiments.bench.bench_result import Measured, summarise
 from experiments.bench.ceiling import Ceiling, Rates
 from experiments.bench.served import Figures, GridPoint, Overhead, Overheads, Probe, Served, balanced
-from experiments.processes import Process, ProcessFailed, end_all, family, memory
+from experiments.options import BenchOptions
+from experiments.processes import Processes, ProcessFailed, family, memory
 from experiments.progress import Part
 from experiments.statistics import spread
 from ga3c.__main__ import main as command
 from ga3c.runs.resolve import probe, resolve
-from ga3c.settings.commands import BenchOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 from ga3c.system.limits import available_cores
@@ -175,7 +175,8 @@ def schedule(monkeypatch, tmp_path, part, **options):
     """A bench that does nothing but this part in each repeat."""
     monkeypatch.setattr(bench.Bench, "_starts", lambda self: [])
     monkeypatch.setattr(bench.Bench, "_round", lambda self: [part])
-    return bench.Bench(BenchOptions(game="CartPole-v1", **options), tmp_path).run()
+    with Processes(tmp_path) as processes:
+        return bench.Bench(BenchOptions(game="CartPole-v1", **options), processes).run()
 
 
 def test_a_slow_machine_has_fewer_repeats_unless_they_are_asked_for(monkeypatch, tmp_path, capfd):
@@ -292,14 +293,14 @@ def echo(orders):
 
 
 @pytest.fixture
-def directory(tmp_path):
-    yield tmp_path
-    end_all()
+def processes(tmp_path):
+    with Processes(tmp_path) as processes:
+        yield processes
 
 
 @pytest.mark.processes
-def test_a_process_answers_and_tells_why_it_failed(directory):
-    process = Process("echo", directory, echo)
+def test_a_process_answers_and_tells_why_it_failed(processes):
+    process = processes.start("echo", echo)
     assert process.ask("hello", 1) == ("hello", 1)
     with pytest.raises(ProcessFailed, match="echo failed: ValueError: told to"):
         process.ask("fail")
@@ -308,8 +309,8 @@ def test_a_process_answers_and_tells_why_it_failed(directory):
 
 
 @pytest.mark.processes
-def test_a_paused_process_does_nothing_and_ends_all_the_same(directory):
-    process = Process("echo", directory, echo)
+def test_a_paused_process_does_nothing_and_ends_all_the_same(processes):
+    process = processes.start("echo", echo)
     process.ask("hello")
     assert memory(process.pid)["rss"] > 1e6
     process.pause()
@@ -318,20 +319,29 @@ def test_a_paused_process_does_nothing_and_ends_all_the_same(directory):
     process.resume()
     assert process.answer() == ("hello",)
     process.pause()
-    end_all()
+    processes.end()
     assert process.pid not in family(os.getpid())
 
 
-def serve_cartpole(directory, **sizes):
+def test_processes_leave_the_environment_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
+    with Processes(tmp_path) as processes:
+        assert processes.start("echo", echo).ask("hello") == ("hello",)
+        assert "resource_tracker" in os.environ["PYTHONWARNINGS"]
+    assert "PYTHONWARNINGS" not in os.environ
+    assert family(os.getpid()).keys() <= {os.getpid(), *_tracker()}
+
+
+def serve_cartpole(processes, **sizes):
     config = Config(game="CartPole-v1", hidden=16, min_batch=20, tuner="off", **sizes)
     spec = probe(config)
     config = resolve(config, spec)
-    return Served(config, spec, directory), Probe(config, spec, directory)
+    return Served(config, spec, processes), Probe(config, spec, processes)
 
 
 @pytest.mark.processes
-def test_a_server_that_dies_is_reported(directory):
-    served, guest = serve_cartpole(directory, agents=1, envs_per_agent=2)
+def test_a_server_that_dies_is_reported(processes):
+    served, guest = serve_cartpole(processes, agents=1, envs_per_agent=2)
     served.wait_until_ready()
     assert served.measure(guest, settle_seconds=0.1, seconds=0.5).pps > 0
     os.kill(served.process.pid, signal.SIGKILL)
@@ -340,8 +350,8 @@ def test_a_server_that_dies_is_reported(directory):
 
 
 @pytest.mark.processes
-def test_a_server_is_measured_with_other_sizes(directory):
-    served, guest = serve_cartpole(directory, agents=1, envs_per_agent=1)
+def test_a_server_is_measured_with_other_sizes(processes):
+    served, guest = serve_cartpole(processes, agents=1, envs_per_agent=1)
     served.wait_until_ready()
     served.resize(agents=3, trainers=2)
     measured = served.measure(guest, settle_seconds=0.1, seconds=0.5)
@@ -352,12 +362,12 @@ def test_a_server_is_measured_with_other_sizes(directory):
 
 
 @pytest.mark.processes
-def test_overhead_is_measured_without_training(directory):
+def test_overhead_is_measured_without_training(processes):
     config = Config(game="CartPole-v1", hidden=16, min_batch=20, tuner="off")
     spec = probe(config)
     config = resolve(config, spec)
-    overhead = Overhead(config, spec, directory)
-    guest = Probe(config, spec, directory)
+    overhead = Overhead(config, spec, processes)
+    guest = Probe(config, spec, processes)
     overhead.wait_until_ready()
     measured = overhead.measure_overhead(guest, 16, 0.5)
     assert 0 < measured.forward < measured.round_trip
@@ -366,14 +376,14 @@ def test_overhead_is_measured_without_training(directory):
 
 @pytest.mark.processes
 @pytest.mark.alone
-def test_the_server_gives_most_of_what_the_cores_can_give(directory):
+def test_the_server_gives_most_of_what_the_cores_can_give(processes):
     """The guard: a ratio of what is measured in turn in one run, so that a slow machine changes nothing."""
     config = Config(game="Pong", tuner="off", agents=available_cores() + 1, envs_per_agent=16)
     spec = probe(config)
     config = resolve(config, spec)
-    ceiling, guest = Ceiling(config, directory, counts=(16,)), Probe(config, spec, directory)
+    ceiling, guest = Ceiling(config, processes, counts=(16,)), Probe(config, spec, processes)
     ceiling.wait_until_ready()
-    served = Served(config, spec, directory)
+    served = Served(config, spec, processes)
     served.wait_until_ready()
 
     def efficiency():

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from experiments.options import BUDGETS
 from experiments.papers import grid
-from ga3c.settings.commands import BUDGETS
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 from ga3c.system.limits import available_cores

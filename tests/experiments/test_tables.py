@@ -2,11 +2,14 @@
 
 import copy
 import json
+import subprocess
+import sys
 
 import pytest
 
 from experiments.papers.report import PAGE, markdown, page
 from experiments.papers.tables import Table, show, tables
+from tests.helpers.command_line import ROOT
 from tests.helpers.made_results import every_experiment, figure2, lag, made_cell, made_results, speed_grid, table2
 
 FIGURE = b"a picture"
@@ -240,3 +243,9 @@ def test_markdown_keeps_its_columns():
 
 def test_the_committed_page_is_what_the_committed_results_give():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m experiments.papers.report"
+
+
+def test_tables_load_neither_emulator_nor_torch():
+    code = "import sys, experiments.papers.report; print({'ale_py', 'torch', 'gymnasium', 'zmq'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "set()\n", done.stderr
