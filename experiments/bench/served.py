@@ -43,6 +43,7 @@ START_SECONDS = 180.0  # for all agents to play, at most
 WARM_STEPS = 20  # of each environment, before the first measurement
 PROBED_SHARE = 0.25  # of the time of a measurement, after it
 PROBE_SECONDS = 0.04  # between two probes: 25 observations per second among a thousand and more
+TRIPS_LEAST = 2  # of a probe, however slow the machine is: the first is not counted, since it may have had to connect
 REPLY_SECONDS = 10.0  # for a reply, at most
 
 
@@ -270,7 +271,7 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
     random = np.random.default_rng()
     trips = []
     until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
+    while time.perf_counter() < until or len(trips) < TRIPS_LEAST:
         started = time.perf_counter()
         _ask(link, guest, request)
         _receive(link)
@@ -278,7 +279,7 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
         # Not in step with anything that the server does.
         wait = random.uniform(0.5, 1.5) * PROBE_SECONDS
         time.sleep(max(min(wait, until - time.perf_counter()), 0.0))
-    return trips[1:]  # the first may have had to connect
+    return trips[1:]
 
 
 def _play(link: AgentLink, guest: Guest, config: Resolved, games: Games, seconds: float) -> list[float]:
@@ -288,14 +289,14 @@ def _play(link: AgentLink, guest: Guest, config: Resolved, games: Games, seconds
     player = Player(config, games, acting, agent=guest.agent, half=Half(0, games.count, 0))
     turn = player.begin(games.reset(config.seed))
     until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
+    while time.perf_counter() < until or len(trips) < TRIPS_LEAST:
         started = time.perf_counter()
         _ask(link, guest, turn.request)
         head = _receive(link)
         reply = wire.decode_reply(wire.read_header(head), head)
         trips.append(time.perf_counter() - started)
         turn = player.play(reply)
-    return trips[1:]  # the first may have had to connect
+    return trips[1:]
 
 
 def _ask(link: AgentLink, guest: Guest, request: Request) -> None:
