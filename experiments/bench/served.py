@@ -269,7 +269,7 @@ def probe_servers(orders: Orders, config: Resolved, spec: EnvSpec) -> None:
 def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) -> list[float]:
     request = Request(guest.agent, 0, 0, bytes(1), np.zeros((1, *spec.observation), spec.dtype))
     random = np.random.default_rng()
-    trips = []
+    trips: list[float] = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or len(trips) < TRIPS_LEAST:
         started = time.perf_counter()
@@ -284,7 +284,7 @@ def _now_and_then(link: AgentLink, guest: Guest, spec: EnvSpec, seconds: float) 
 
 def _play(link: AgentLink, guest: Guest, config: Resolved, games: Games, seconds: float) -> list[float]:
     """What an agent does, but its experiences go nowhere: nothing is trained."""
-    trips = []
+    trips: list[float] = []
     acting = make_acting(config, games.spec)
     player = Player(config, games, acting, agent=guest.agent, half=Half(0, games.count, 0))
     turn = player.begin(games.reset(config.seed))
