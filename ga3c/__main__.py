@@ -56,6 +56,9 @@ def train(words: list[str]) -> int:
     with stop_requests(last=True) as interrupted:
         config = Config.from_words(words)
         from ga3c.runs.training import RunFailed, run_training  # wrong words are told before this import
+        from ga3c.system.malloc import keep_freed_memory
+
+        keep_freed_memory()  # here, and not in ``ga3c.train``: this process is ours alone
 
         try:
             run_training(config, interrupted)

@@ -22,8 +22,8 @@ from ga3c.system.files import write_atomically
 
 log = logging.getLogger(__name__)
 
-FORMAT = 4  # 2 had no play of a serial run, and is read as one without; 2 and 3 had no mean of the weights
-READABLE = (2, 3, 4)
+FORMAT = 5  # 4 had the fields of an experience beside each other; 2 had no play of a serial run, and is read as one without; 2 and 3 had no mean of the weights
+READABLE = (2, 3, 4, 5)
 ARRAY = "@array"  # the one key of what stands for an array in JSON
 
 
