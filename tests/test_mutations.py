@@ -33,6 +33,7 @@ def test_each_has_a_name_of_its_own_and_tests_that_exist():
             assert f"def {name}(" in (ROOT / path).read_text(), mutation.name
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("text", "instead", "test", "said"),
     [

@@ -22,7 +22,9 @@ from ga3c.system.files import write_atomically
 
 log = logging.getLogger(__name__)
 
-FORMAT = 5  # 4 had the fields of an experience beside each other; 2 had no play of a serial run, and is read as one without; 2 and 3 had no mean of the weights
+# 2 had no play of a serial run, and is read as one without; 2 and 3 had no mean of the weights; 4 had the fields of an
+# experience beside each other.
+FORMAT = 5
 READABLE = (2, 3, 4, 5)
 ARRAY = "@array"  # the one key of what stands for an array in JSON
 
