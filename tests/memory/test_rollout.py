@@ -1,23 +1,35 @@
 """Experiences and returns: by hand, against a scripted environment, and against a referee over long random play."""
 
 import math
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
 
+from ga3c.algorithms.actor_critic.acting import n_step_returns
+from ga3c.algorithms.rule import make_acting
 from ga3c.games.gym import GymGames
 from ga3c.games.make import make_games
 from ga3c.games.spec import Discrete, EnvSpec, Played
-from ga3c.memory.rollout import Rollout, n_step_returns
-from ga3c.settings.config import Config
+from ga3c.memory.rollout import NotFinite, Rollout
+from ga3c.settings.config import Config, Resolved
 
 SPEC = EnvSpec(frame=(2, 2), stack=3, dtype="uint8", action=Discrete(9))
 
 
-def make_rollout(count=1, **changes):
-    settings = {"t_max": 5, "discount": 0.5, "reward_clip": 0.0, **changes}
-    return Rollout(SPEC, count, **settings)
+def make_rule(spec=SPEC, *, discount=0.5, corrected=False):
+    return make_acting(Resolved(discount=discount, correction="vtrace" if corrected else "none"), spec)
+
+
+def make_rollout(count=1, rule=None, spec=SPEC, **changes):
+    settings = {"t_max": 5, "reward_clip": 0.0, **changes}
+    return Rollout(spec, count, rule or make_rule(spec), **settings)
+
+
+def outputs(values, spec=SPEC):
+    """Predictions with these values."""
+    return np.column_stack([np.full((len(values), spec.action.n), 1 / spec.action.n), values])
 
 
 def observation(*numbers):
@@ -46,8 +58,8 @@ def play(rollout, steps, *, value=0.0, version=0):
     """Record the steps in turn (action i on observation (i, i+1, i+2)); returns all experiences that got complete."""
     experiences = []
     for i, step in enumerate(steps):
-        rollout.record(observation(i, i + 1, i + 2), np.array([i]), version, step)
-        experiences += rollout.finish(np.array([value], dtype=np.float32))
+        rollout.record(observation(i, i + 1, i + 2), np.array([i]), {}, version, step)
+        experiences += rollout.finish(outputs([value]))
     return experiences
 
 
@@ -68,50 +80,50 @@ def test_experiences_are_cut_at_t_max():
     rollout = make_rollout(t_max=2)
     first, second = play(rollout, [played(r) for r in (1, 2, 3, 4, 5)], value=8.0)
     # (1 + ½·6, 2 + ½·8) and (3 + ½·8, 4 + ½·8): the bootstrap is V of the observation after the second step.
-    np.testing.assert_array_equal(first.returns, [4.0, 6.0])
-    np.testing.assert_array_equal(second.returns, [7.0, 8.0])
-    assert [list(first.actions), list(second.actions)] == [[0, 1], [2, 3]]
+    np.testing.assert_array_equal(first.fields["returns"], [4.0, 6.0])
+    np.testing.assert_array_equal(second.fields["returns"], [7.0, 8.0])
+    assert [list(first.fields["actions"]), list(second.fields["actions"])] == [[0, 1], [2, 3]]
     assert unfinished(rollout) == 1
 
 
 def test_the_bootstrap_is_the_value_that_comes_after_the_last_step():
     rollout = make_rollout(t_max=2)
     for i, value in enumerate([100.0, 8.0]):
-        rollout.record(observation(0, 0, 0), np.array([i]), 0, played(1))
-        experiences = rollout.finish(np.array([value]))
-    np.testing.assert_array_equal(experiences[0].returns, [1 + 0.5 * 5, 1 + 0.5 * 8])
+        rollout.record(observation(0, 0, 0), np.array([i]), {}, 0, played(1))
+        experiences = rollout.finish(outputs([value]))
+    np.testing.assert_array_equal(experiences[0].fields["returns"], [1 + 0.5 * 5, 1 + 0.5 * 8])
 
 
 def test_the_terminal_step_is_trained():
     # A game whose only reward comes with its end, such as a lost ball: without the last step it would never be seen.
     (experience,) = play(make_rollout(), [played(0), played(0), played(-1, terminated=True)], value=7.0)
-    assert list(experience.actions) == [0, 1, 2]
-    np.testing.assert_array_equal(experience.returns, [-0.25, -0.5, -1.0])
-    assert list(experience.actions) != [0, 1]  # the original GA3C drops the terminal step
+    assert list(experience.fields["actions"]) == [0, 1, 2]
+    np.testing.assert_array_equal(experience.fields["returns"], [-0.25, -0.5, -1.0])
+    assert list(experience.fields["actions"]) != [0, 1]  # the original GA3C drops the terminal step
 
 
 def test_termination_bootstraps_nothing_also_exactly_at_t_max():
     (experience,) = play(make_rollout(t_max=2), [played(1), played(1, terminated=True)], value=7.0)
-    np.testing.assert_array_equal(experience.returns, [1.5, 1.0])
+    np.testing.assert_array_equal(experience.fields["returns"], [1.5, 1.0])
 
 
 def test_an_episode_of_one_step():
     (experience,) = play(make_rollout(), [played(3, terminated=True)], value=7.0)
-    np.testing.assert_array_equal(experience.returns, [3.0])
+    np.testing.assert_array_equal(experience.fields["returns"], [3.0])
 
 
 def test_truncation_bootstraps_the_value_of_the_observation_reached():
     (experience,) = play(make_rollout(), [played(1), played(1, truncated=True)], value=6.0)
-    np.testing.assert_array_equal(experience.returns, [1 + 0.5 * 4, 1 + 0.5 * 6])
-    assert list(experience.returns) != [1.5, 1.0]  # what a termination would give
+    np.testing.assert_array_equal(experience.fields["returns"], [1 + 0.5 * 4, 1 + 0.5 * 6])
+    assert list(experience.fields["returns"]) != [1.5, 1.0]  # what a termination would give
 
 
 def test_the_autoreset_step_is_no_data():
     rollout = make_rollout()
     steps = [played(1), played(1, terminated=True), played(50, real=False), played(2), played(2, terminated=True)]
     first, second = play(rollout, steps, value=7.0)
-    assert [list(first.actions), list(second.actions)] == [[0, 1], [3, 4]]
-    np.testing.assert_array_equal(second.returns, [3.0, 2.0])
+    assert [list(first.fields["actions"]), list(second.fields["actions"])] == [[0, 1], [3, 4]]
+    np.testing.assert_array_equal(second.fields["returns"], [3.0, 2.0])
     assert (first.first_step, second.first_step) == (0, 2)  # and it has no number
     assert list(second.frames[:, 0, 0]) == [3, 4, 5, 6]  # observations (3, 4, 5) and (4, 5, 6)
     assert unfinished(rollout) == 0
@@ -124,10 +136,23 @@ def test_the_flags_of_an_autoreset_step_mean_nothing():
     assert unfinished(rollout) == 1
 
 
-def test_a_reward_that_is_no_number_stays_so():
-    # Clipped to a number, it would train silently; what is not finite is not sent.
-    (experience,) = play(make_rollout(reward_clip=1.0), [played(math.nan, terminated=True)])
-    assert math.isnan(experience.returns[0])
+@pytest.mark.parametrize("corrected", [False, True])
+@pytest.mark.parametrize(
+    ("reward", "value", "clip"),
+    [(math.nan, 0.0, 1.0), (math.nan, 0.0, 0.0), (math.inf, 0.0, 0.0), (0.0, math.nan, 1.0), (0.0, -math.inf, 1.0)],
+)
+def test_numbers_that_are_not_finite_end_it(reward, value, clip, corrected):
+    # A reward that is no number, clipped to one, would train silently.
+    rollout = make_rollout(rule=make_rule(corrected=corrected), t_max=2, reward_clip=clip)
+    for step in (played(reward), played(0)):
+        rollout.record(observation(0, 1, 2), np.array([0]), {"chances": [0.5]} if corrected else {}, 0, step)
+    with pytest.raises(NotFinite, match="returns that are not finite"):
+        rollout.finish(outputs([value]))
+
+
+def test_a_value_that_nothing_is_bootstrapped_with_may_be_anything():
+    (experience,) = play(make_rollout(), [played(3, terminated=True)], value=math.nan)
+    np.testing.assert_array_equal(experience.fields["returns"], [3.0])
 
 
 @pytest.mark.parametrize(
@@ -135,9 +160,9 @@ def test_a_reward_that_is_no_number_stays_so():
 )
 def test_rewards_are_clipped_for_training(clip, clipped):
     # With γ = 0 the returns are the rewards.
-    rollout = make_rollout(t_max=4, reward_clip=clip, discount=0.0)
+    rollout = make_rollout(rule=make_rule(discount=0.0), t_max=4, reward_clip=clip)
     (experience,) = play(rollout, [played(r) for r in (3.0, -7.0, 0.5, 0.0)])
-    np.testing.assert_array_equal(experience.returns, clipped)
+    np.testing.assert_array_equal(experience.fields["returns"], clipped)
 
 
 def test_the_version_is_that_of_the_oldest_step():
@@ -158,9 +183,9 @@ def test_frames_stand_once_and_give_every_observation():
 def test_an_experience_does_not_change_when_play_goes_on():
     rollout = make_rollout(t_max=2)
     (first,) = play(rollout, [played(1), played(1)])
-    before = [first.frames.copy(), first.actions.copy(), first.returns.copy()]
+    before = [first.frames.copy(), first.fields["actions"].copy(), first.fields["returns"].copy()]
     play(rollout, [played(50)] * 7, value=9.0)
-    for old, now in zip(before, (first.frames, first.actions, first.returns), strict=True):
+    for old, now in zip(before, (first.frames, *first.fields.values()), strict=True):
         np.testing.assert_array_equal(old, now)
 
 
@@ -177,13 +202,13 @@ def test_environments_are_numbered_and_do_not_mix():
             real=np.array([True, i < 2]),
             finished=(),
         )
-        rollout.record(observations, np.array([i, i + 5]), i, step)
-        experiences += rollout.finish(np.array([8.0, 200.0]))
+        rollout.record(observations, np.array([i, i + 5]), {}, i, step)
+        experiences += rollout.finish(outputs([8.0, 200.0]))
     second, first = experiences
     assert (first.agent, first.env, second.agent, second.env) == (7, 10, 7, 11)
-    np.testing.assert_array_equal(first.returns, [1 + 0.5 * 3.5, 1 + 0.5 * 5, 1 + 0.5 * 8])
-    np.testing.assert_array_equal(second.returns, [6.0, 4.0])
-    assert [list(first.actions), list(second.actions)] == [[0, 1, 2], [5, 6]]
+    np.testing.assert_array_equal(first.fields["returns"], [1 + 0.5 * 3.5, 1 + 0.5 * 5, 1 + 0.5 * 8])
+    np.testing.assert_array_equal(second.fields["returns"], [6.0, 4.0])
+    assert [list(first.fields["actions"]), list(second.fields["actions"])] == [[0, 1, 2], [5, 6]]
     assert (first.frames[0, 0, 0], second.frames[0, 0, 0]) == (1, 11)
 
 
@@ -235,29 +260,29 @@ def values_of(observations):
 
 def test_gymnasium_episodes_become_experiences(scripted):
     games = GymGames(Config(game=scripted), 1)
-    rollout = Rollout(games.spec, 1, t_max=5, discount=0.5, reward_clip=0.0)
+    rollout = make_rollout(spec=games.spec)
     observations = games.reset(seed=0)
     experiences = []
     for i in range(9):  # 3 + reset + 2 + reset + 1 + reset; the last completes what is before it
-        experiences += rollout.finish(values_of(observations))
+        experiences += rollout.finish(outputs(values_of(observations), games.spec))
         step = games.step(np.array([i]))
-        rollout.record(observations, np.array([i]), 0, step)
+        rollout.record(observations, np.array([i]), {}, 0, step)
         observations = step.observations
     games.close()
     terminated, truncated, short = experiences
     # Episode 0: R₂ = 3, R₁ = 2 + ½·3, R₀ = 1 + ½·3.5
-    np.testing.assert_array_equal(terminated.returns, [2.75, 3.5, 3.0])
+    np.testing.assert_array_equal(terminated.fields["returns"], [2.75, 3.5, 3.0])
     np.testing.assert_array_equal(terminated.frames, [[0, 0], [0, 1], [0, 2]])
     # Episode 1, truncated at its observation (1, 2), whose value is 102: R₁ = 2 + ½·102, R₀ = 1 + ½·53
-    np.testing.assert_array_equal(truncated.returns, [27.5, 53.0])
+    np.testing.assert_array_equal(truncated.fields["returns"], [27.5, 53.0])
     np.testing.assert_array_equal(truncated.frames, [[1, 0], [1, 1]])
-    assert truncated.returns[1] != 2 + 0.5 * 200  # the value of (2, 0), which the reset gave
-    assert truncated.returns[1] != 2.0  # as if it had terminated
-    np.testing.assert_array_equal(short.returns, [1.0])
+    assert truncated.fields["returns"][1] != 2 + 0.5 * 200  # the value of (2, 0), which the reset gave
+    assert truncated.fields["returns"][1] != 2.0  # as if it had terminated
+    np.testing.assert_array_equal(short.fields["returns"], [1.0])
     np.testing.assert_array_equal(short.frames, [[2, 0]])
     # Steps 3, 6 and 8 only reset; the environment never saw their actions, and neither does the trainer.
     assert Scripted.received[0] == [0, 1, 2, 4, 5, 7]
-    assert [action for experience in experiences for action in experience.actions] == [0, 1, 2, 4, 5, 7]
+    assert [action for experience in experiences for action in experience.fields["actions"]] == [0, 1, 2, 4, 5, 7]
 
 
 # A referee that keeps everything and checks the experiences against it
@@ -305,14 +330,14 @@ class Referee:
         bootstrap = 0.0 if last["end"] else last["next_value"]
         for i, step in enumerate(steps):
             np.testing.assert_array_equal(experience.frames[i : i + stack], step["observation"])
-            assert experience.actions[i] == step["action"]
+            assert experience.fields["actions"][i] == step["action"]
             after = [later["reward"] for later in steps[i:]]
             expected = sum(self.discount**k * r for k, r in enumerate(after)) + self.discount ** len(after) * bootstrap
-            assert experience.returns[i] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+            assert experience.fields["returns"][i] == pytest.approx(expected, rel=1e-5, abs=1e-5)
         # What V-trace needs.
         np.testing.assert_array_equal(experience.frames[len(steps) :], last["next_observation"])
-        np.testing.assert_allclose(experience.rewards, [step["reward"] for step in steps])
-        np.testing.assert_allclose(experience.chances, [step["chance"] for step in steps], rtol=1e-6)
+        np.testing.assert_allclose(experience.fields["rewards"], [step["reward"] for step in steps])
+        np.testing.assert_allclose(experience.fields["chances"], [step["chance"] for step in steps], rtol=1e-6)
         assert experience.terminated == last["end"]
 
     def finish(self, rollout):
@@ -324,18 +349,19 @@ class Referee:
 def referee_games(games, rounds, *, t_max=5, discount=0.9, clip=1.0):
     """Play these games at random under the eyes of a referee."""
     chance = np.random.default_rng(3)
-    rollout = Rollout(games.spec, games.count, t_max=t_max, discount=discount, reward_clip=clip, corrected=True)
+    rule = make_rule(games.spec, discount=discount, corrected=True)
+    rollout = make_rollout(games.count, rule, games.spec, t_max=t_max, reward_clip=clip)
     referee = Referee(games.count, t_max=t_max, discount=discount, clip=clip)
     observations = games.reset(seed=5)
     values = np.zeros(games.count)
     for number in range(rounds):
-        for experience in rollout.finish(values):
+        policies = chance.dirichlet(np.ones(games.spec.action.n), size=games.count)
+        predicted = np.column_stack([policies, values])
+        for experience in rollout.finish(predicted):
             referee.check(experience)
-        actions = chance.integers(games.spec.actions, size=games.count)
+        actions, kept = rule.act(predicted, chance)
         step = games.step(actions)
-        policies = chance.dirichlet(np.ones(games.spec.actions), size=games.count)
-        rollout.record(observations, actions, number // 3, step)
-        rollout.record_correction(policies, actions, step)
+        rollout.record(observations, actions, kept, number // 3, step)
         values = chance.normal(size=games.count)
         referee.note(observations, actions, policies, number // 3, step, values)
         observations = step.observations
@@ -403,13 +429,14 @@ def test_gymnasium_play():
 
 def test_staggered_rollouts_end_evenly_spread_from_the_start():
     spec = EnvSpec(frame=(1,), stack=1, dtype="float32", action=Discrete(2))
-    rollout = Rollout(spec, 8, t_max=4, discount=0.9, reward_clip=0, stagger=True)
+    rollout = make_rollout(8, spec=spec, t_max=4, spread=True)
     nothing = np.zeros(8, dtype=bool)
     played = Played(np.zeros((8, 1, 1)), np.ones(8, dtype=np.float32), nothing, nothing, ~nothing, ())
     ended = []
     for _ in range(12):
-        rollout.record(np.zeros((8, 1, 1)), np.zeros(8, dtype=np.int64), 0, played)
-        ended.append([(experience.env, experience.steps) for experience in rollout.finish(np.zeros(8))])
+        rollout.record(np.zeros((8, 1, 1)), np.zeros(8, dtype=np.int64), {}, 0, played)
+        complete = rollout.finish(outputs(np.zeros(8), spec))
+        ended.append([(experience.env, experience.steps) for experience in complete])
     # The first experiences have 1, 1, 2, 2, 3, 3, 4, 4 steps, and all that follow 4: two end at each step.
     assert [len(some) for some in ended] == [2] * 12
     assert ended[:4] == [[(2 * i, i + 1), (2 * i + 1, i + 1)] for i in range(4)]
@@ -417,15 +444,24 @@ def test_staggered_rollouts_end_evenly_spread_from_the_start():
 
 
 def test_without_a_correction_nothing_is_sent_for_it():
-    (experience,) = play(Rollout(SPEC, 1, t_max=2, discount=0.5, reward_clip=0.0), [played(1), played(1)])
-    assert (experience.rewards, experience.chances, experience.terminated) == (None, None, False)
-    assert len(experience.frames) == SPEC.stack - 1 + experience.steps
+    cut, ended = play(make_rollout(t_max=2), [played(1), played(1), played(1), played(1, terminated=True)])
+    for experience in (cut, ended):
+        assert experience.fields.keys() == {"actions", "returns"}
+        assert len(experience.frames) == SPEC.stack - 1 + experience.steps
+    assert (cut.terminated, ended.terminated) == (False, True)
 
 
 def test_an_action_that_was_drawn_has_a_chance():
     """Rounding may draw one whose probability is 0; what divides by it must not fail."""
-    rollout = Rollout(SPEC, 1, t_max=1, discount=0.5, reward_clip=0.0, corrected=True)
-    rollout.record(observation(0, 1, 2), np.array([1]), 0, played(1))
-    rollout.record_correction(np.array([[1.0, 0.0]]), np.array([1]), played(1))
-    (experience,) = rollout.finish(np.zeros(1))
-    assert 0 < experience.chances[0] < 1e-5
+    spec = replace(SPEC, action=Discrete(2))
+    rule = make_rule(spec, corrected=True)
+    predicted = np.array([[0.0, 0.0, 7.0]], dtype=np.float32)  # a sum below every draw
+    actions, kept = rule.act(predicted, np.random.default_rng(0))
+    assert actions.tolist() == [1]
+    rollout = make_rollout(1, rule, spec, t_max=1)
+    rollout.record(observation(0, 1, 2), actions, kept, 0, played(1))
+    (experience,) = rollout.finish(predicted)
+    (chance,) = experience.fields["chances"]
+    assert 0 < chance < 1e-5
+    (field,) = [field for field in rule.schema.fields if field.name == "chances"]
+    assert not field.misfit(experience.fields["chances"])  # so it is taken on the other side

@@ -155,7 +155,7 @@ def test_of_agents_that_left_the_last_ones_are_remembered(office, monkeypatch):
     for number in (1, 2):
         office.exchange.stop_agent(number)
         assert wire.read_header(links[number].receive()).kind == Kind.STOP
-    links[0].send([request(agent=0)])
+    links[0].send(request(agent=0))
     wait_until(lambda: bad_messages(office) == 1)
 
 
