@@ -11,7 +11,7 @@ from ga3c.memory.ledger import Gap, Ledger, LedgerError
 
 def experience(agent, env, first_step, steps):
     nothing = np.zeros(steps, dtype=np.float32)
-    return Experience(agent, env, first_step, 0, nothing, nothing.astype(np.int32), nothing)
+    return Experience(agent, env, first_step, 0, nothing, {"actions": nothing.astype(np.int32), "returns": nothing})
 
 
 def played(ledger, steps, agent=0, envs=1):

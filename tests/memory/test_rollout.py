@@ -11,7 +11,8 @@ from ga3c.algorithms.actor_critic.acting import n_step_returns
 from ga3c.algorithms.rule import make_acting
 from ga3c.games.gym import GymGames
 from ga3c.games.make import make_games
-from ga3c.games.spec import Discrete, EnvSpec, Played
+from ga3c.games.spec import Box, Discrete, EnvSpec, Played
+from ga3c.memory.experience import Field, Schema, action_field
 from ga3c.memory.rollout import NotFinite, Rollout
 from ga3c.settings.config import Config, Resolved
 
@@ -465,3 +466,94 @@ def test_an_action_that_was_drawn_has_a_chance():
     assert 0 < chance < 1e-5
     (field,) = [field for field in rule.schema.fields if field.name == "chances"]
     assert not field.misfit(experience.fields["chances"])  # so it is taken on the other side
+
+
+class Counting:
+    """A rule with actions that are arrays, which keeps something of its own and learns from nothing but that."""
+
+    schema = Schema((action_field(Box((2,), -1, 1)), Field("marks", "<f4", (2,))), reached=True)
+
+    def finish(self, steps, outputs):
+        marks = np.array(steps.kept["marks"], dtype=np.float32)
+        marks[-1] += outputs
+        return {"actions": np.array(steps.actions, dtype=np.float32), "marks": marks}
+
+
+def test_a_rule_has_actions_and_fields_of_its_own():
+    spec = replace(SPEC, action=Box((2,), -1, 1))
+    rollout, chance = make_rollout(rule=Counting(), spec=spec, t_max=2), np.random.default_rng(0)
+    steps, experiences = [], []
+    for i in range(4):
+        step = {"action": chance.uniform(-1, 1, (1, 2)).astype(np.float32), "marks": [[i, 10.0 * i]]}
+        rollout.record(observation(i, i + 1, i + 2), step["action"], {"marks": step["marks"]}, 0, played(1))
+        experiences += rollout.finish(np.array([[100.0, 1000.0]]))
+        steps.append(step)
+    for number, experience in enumerate(experiences):
+        assert experience.first_step == 2 * number
+        own = steps[2 * number : 2 * number + 2]
+        assert experience.fields.keys() == {"actions", "marks"}
+        np.testing.assert_array_equal(experience.fields["actions"], np.concatenate([step["action"] for step in own]))
+        marks = np.array([step["marks"][0] for step in own])
+        np.testing.assert_array_equal(experience.fields["marks"], marks + np.array([[0, 0], [100, 1000]]))
+    assert len(experiences) == 2
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_steps_under_way_go_on_from_a_state(corrected):
+    def record(rollout, number):
+        kept = {"chances": [0.25 * (number + 1)]} if corrected else {}
+        rollout.record(observation(number, number + 1, number + 2), np.array([number]), kept, number, played(number))
+
+    rule = make_rule(corrected=corrected)
+    whole, first, second = (make_rollout(rule=rule, t_max=3) for _ in range(3))
+    for number in range(2):
+        record(whole, number)
+        record(first, number)
+    second.load(first.state(), cut=[])
+    for rollout in (whole, second):
+        record(rollout, 2)
+    (expected,), (got,) = whole.finish(outputs([8.0])), second.finish(outputs([8.0]))
+    assert got.fields.keys() == expected.fields.keys()
+    for name, numbers in expected.fields.items():
+        np.testing.assert_array_equal(got.fields[name], numbers)
+    np.testing.assert_array_equal(got.frames, expected.frames)
+    assert (got.version, got.first_step, got.terminated) == (0, 0, False)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_steps_under_way_of_a_checkpoint_of_format_4_go_on(corrected):
+    """It had the chances beside actions and rewards: a list, empty where nothing was corrected."""
+    state = {
+        "limit": 3,
+        "over": False,
+        "terminated": False,
+        "version": 6,
+        "next_step": 40,
+        "frames": np.arange(4 + corrected, dtype=np.uint8)[:, None, None] * np.ones(SPEC.frame, np.uint8),
+        "actions": [4, 5],
+        "rewards": [1.0, 2.0],
+        "chances": [0.5, 0.75] if corrected else [],
+    }
+    rollout = make_rollout(rule=make_rule(corrected=corrected), t_max=3)
+    rollout.load([state], cut=[])
+    kept = {"chances": [0.25]} if corrected else {}
+    rollout.record(observation(2, 3, 4), np.array([6]), kept, 9, played(4, terminated=True))
+    (experience,) = rollout.finish(outputs([100.0]))
+    assert (experience.version, experience.first_step, experience.terminated) == (6, 40, True)
+    assert experience.fields["actions"].tolist() == [4, 5, 6]
+    assert experience.fields["returns"].tolist() == [1 + 0.5 * 4, 2 + 0.5 * 4, 4]
+    if corrected:
+        assert experience.fields["rewards"].tolist() == [1, 2, 4]
+        assert experience.fields["chances"].tolist() == [0.5, 0.75, 0.25]
+    shown = [0, 1, 2, 3, 4] + [0] * corrected  # ``played`` reaches zeros
+    assert experience.frames[:, 0, 0].tolist() == shown
+    assert not rollout.state()[0]["kept"]
+
+
+def test_an_episode_that_cannot_go_on_is_learnt_as_a_truncated_one():
+    rollout, other = make_rollout(t_max=3), make_rollout(t_max=3)
+    rollout.record(observation(0, 1, 2), np.array([1]), {}, 0, played(1))
+    other.load(rollout.state(), cut=[0])
+    (experience,) = other.finish(outputs([6.0]))
+    assert experience.fields["returns"].tolist() == [1 + 0.5 * 6]
+    assert not experience.terminated

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ga3c.memory.stats import Stats, window_row
+from ga3c.memory.figures import window_row
+from ga3c.memory.stats import Stats
+from ga3c.settings.config import Config
 
 SETTING = {"agents": 1, "predictors": 1, "trainers": 1}
 
@@ -88,3 +90,38 @@ def test_a_run_is_at_least_as_old_as_what_it_wrote():
     assert 500 <= stats.seconds < 510
     stats.pass_over(100.0)
     assert 500 <= stats.seconds < 510
+
+
+@pytest.mark.parametrize(("setting", "counter"), [("max_steps", "steps"), ("max_episodes", "episodes")])
+def test_a_maximum_is_reached_when_so_many_were_counted(setting, counter):
+    stats, config = Stats(), Config(**{setting: 10})
+    stats.add(**{counter: 9})
+    assert stats.reached(config) == ""
+    stats.add(**{counter: 1})
+    assert stats.reached(config) == setting
+    stats.add(**{counter: 5})
+    assert stats.reached(config) == setting
+    assert stats.reached(Config()) == ""  # without a maximum there is nothing to reach
+
+
+def test_the_seconds_of_all_sessions_reach_a_maximum():
+    stats = Stats()
+    stats.pass_over(100.0)
+    assert stats.reached(Config(max_seconds=200.0)) == ""
+    assert stats.reached(Config(max_seconds=100.0)) == "max_seconds"
+    assert stats.reached(Config(max_seconds=100.0, max_steps=1)) == "max_seconds"
+
+
+def test_what_a_rule_tells_is_summed_and_saved_beside_the_rest():
+    stats = Stats()
+    stats.add_losses({"surprise": 0.5})
+    stats.add_losses({"surprise": 0.25, "regret": 2.0})
+    stats.add(updates=2)
+    assert stats.snapshot().totals.items() >= {"surprise": 0.75, "regret": 2.0, "updates": 2}.items()
+    loaded = Stats()
+    loaded.load(stats.state())
+    assert loaded.losses == {"surprise": 0.75, "regret": 2.0}
+    assert loaded.totals == stats.totals
+    loaded.add_losses({"surprise": 1.0})
+    assert loaded.snapshot().totals["surprise"] == 1.75
+    assert stats.losses["surprise"] == 0.75
