@@ -33,9 +33,9 @@ def gradients(batch, **settings):
 def test_value():
     loss = actor_critic_loss(*sample(), **SETTINGS)
     assert loss.total.item() == pytest.approx(2.1156793, abs=1e-6)
-    assert loss.policy.item() == pytest.approx(1.0397208, abs=1e-6)
-    assert loss.entropy.item() == pytest.approx(0.4904146, abs=1e-6)
-    assert loss.value.item() == pytest.approx(2.25, abs=1e-6)
+    assert loss.figures["policy_loss"].item() == pytest.approx(1.0397208, abs=1e-6)
+    assert loss.figures["entropy"].item() == pytest.approx(0.4904146, abs=1e-6)
+    assert loss.figures["value_loss"].item() == pytest.approx(2.25, abs=1e-6)
 
 
 def test_value_cost_is_the_whole_factor_of_the_square():
@@ -89,7 +89,7 @@ def test_a_batch_is_summed_and_what_is_shown_is_a_mean():
     one, three = actor_critic_loss(*sample(1), **SETTINGS), actor_critic_loss(*sample(3), **SETTINGS)
     assert three.total.item() == pytest.approx(3 * 2.1156793, abs=1e-5)
     assert three.total.item() != pytest.approx(one.total.item())  # a mean would be this
-    for shown_of_three, shown_of_one in zip(three[1:], one[1:], strict=True):
+    for shown_of_three, shown_of_one in zip(three.figures.values(), one.figures.values(), strict=True):
         assert shown_of_three.item() == pytest.approx(shown_of_one.item())
     for of_three, of_one in zip(gradients(sample(3)), gradients(sample(1)), strict=True):
         torch.testing.assert_close(of_three, of_one.repeat(3, *[1] * (of_one.ndim - 1)))
@@ -124,4 +124,5 @@ def test_an_impossible_action_stays_finite():
 
 def test_what_is_shown_holds_no_graph():
     loss = actor_critic_loss(*sample(), **SETTINGS)
-    assert [part.requires_grad for part in loss] == [True, False, False, False]
+    assert loss.total.requires_grad
+    assert [part.requires_grad for part in loss.figures.values()] == [False, False, False]

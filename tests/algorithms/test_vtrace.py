@@ -13,13 +13,15 @@ advantages are ½·(1 + ½·4 − 1) = 1 and 2.
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from ga3c.algorithms.actor_critic.vtrace import vtrace
-from ga3c.memory.rollout import n_step_returns
+from ga3c.algorithms.actor_critic import learning
+from ga3c.algorithms.actor_critic.acting import n_step_returns
+from ga3c.algorithms.actor_critic.vtrace import vtrace, vtrace_on_device
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 from tests.engines.test_trainer import SPEC, Bench, make_experience
@@ -134,9 +136,12 @@ def corrected(seed, *, steps, chances, terminated=False):
     return replace(
         experience,
         frames=frames,
-        returns=np.full(steps, 1e6, np.float32),  # which must not count
-        rewards=chance.normal(size=steps).astype(np.float32),
-        chances=np.asarray(chances, np.float32),
+        fields={
+            **experience.fields,
+            "returns": np.full(steps, 1e6, np.float32),  # which must not count
+            "rewards": chance.normal(size=steps).astype(np.float32),
+            "chances": np.asarray(chances, np.float32),
+        },
         terminated=terminated,
     )
 
@@ -147,10 +152,10 @@ def plain_loss(weights, bench, experiences):
     for experience in experiences:
         observations = np.stack([experience.frames[i : i + SPEC.stack] for i in range(experience.steps + 1)])
         policies, values = bench.model.network.forward(weights, torch.from_numpy(observations))
-        chosen = policies[range(experience.steps), experience.actions.tolist()]
+        chosen = policies[range(experience.steps), experience.fields["actions"].tolist()]
         targets, advantages = reference(
-            (chosen.detach().double().numpy() / experience.chances).tolist(),
-            experience.rewards.tolist(),
+            (chosen.detach().double().numpy() / experience.fields["chances"]).tolist(),
+            experience.fields["rewards"].tolist(),
             values[:-1].tolist(),
             0.0 if experience.terminated else values[-1].item(),
             config.discount,
@@ -176,6 +181,69 @@ def test_the_gradient_of_a_batch_is_that_of_its_experiences_one_by_one():
     (expected,) = torch.autograd.grad(plain_loss(weights, bench, experiences), weights)
     torch.testing.assert_close(bench.model.gradients[0][1], expected.float(), rtol=1e-4, atol=1e-6)
     assert bench.stats.totals.samples == 9
+
+
+# On a device
+
+
+@pytest.mark.parametrize(("rho_bar", "c_bar"), [(1.0, 0.95), (2.0, 0.5), (1e9, 1e9), (0.7, 0.0)])
+@pytest.mark.parametrize(("count", "longest"), [(1, 1), (7, 6), (40, 20)])
+@pytest.mark.parametrize("seed", range(5))
+def test_on_a_device_it_gives_the_same_numbers(seed, count, longest, rho_bar, c_bar):
+    bounds = {"discount": 0.99, "rho_bar": rho_bar, "c_bar": c_bar}
+    given = {**random_experiences(seed, count, longest), **bounds}  # some of which were terminated: 0 follows
+    single = {name: given[name].astype(np.float32) for name in ("ratios", "rewards", "values", "following")}
+    expected = vtrace(**{**given, **single})
+    found = vtrace_on_device(**{**given, **{name: torch.from_numpy(numbers) for name, numbers in single.items()}})
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.float32
+        np.testing.assert_array_equal(one.numpy(), other.astype(np.float32))
+
+
+class Far(torch.Tensor):
+    """On another device, as far as anyone can see."""
+
+    device = SimpleNamespace(type="far")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_whole_loss_is_the_same_where_nothing_leaves_the_device(seed, monkeypatch):
+    chance = np.random.default_rng(seed)
+    experiences = [
+        corrected(place, steps=steps, chances=chance.uniform(0.05, 0.9, steps), terminated=bool(chance.integers(2)))
+        for place, steps in enumerate(chance.integers(1, 20, size=12))
+    ]
+    assert len({experience.terminated for experience in experiences}) == 2
+
+    def update():
+        bench = Bench(correction="vtrace", c_bar=0.95, seed=seed)
+        forward = bench.learning.network.forward
+        monkeypatch.setattr(
+            bench.learning.network,
+            "forward",
+            lambda *given: tuple(numbers.as_subclass(kind) for numbers in forward(*given)),
+        )
+        bench.trainer.train(experiences)
+        return bench
+
+    def from_afar(**given):
+        called.append(True)
+        there = {name: some.as_subclass(torch.Tensor) for name, some in given.items() if isinstance(some, torch.Tensor)}
+        return vtrace_on_device(**{**given, **there})
+
+    called = []
+    monkeypatch.setattr(learning, "vtrace_on_device", from_afar)
+    kind = torch.Tensor
+    near = update()
+    assert not called
+    kind = Far
+    far = update()
+    assert called
+    (_, expected), (_, found) = near.model.gradients[0], far.model.gradients[0]
+    assert torch.equal(found.as_subclass(torch.Tensor), expected)
+    assert far.stats.losses == near.stats.losses
+    assert torch.equal(far.model.version.weights, near.model.version.weights)
+    assert far.stats.totals.updates == 1
 
 
 @pytest.mark.parametrize("words", [["RHO_BAR=0.5", "C_BAR=1"], ["RHO_BAR=0"], ["CORRECTION=retrace"], ["C_BAR=-1"]])

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from ga3c.algorithms.rule import make_learning
 from ga3c.games.spec import Discrete, EnvSpec
-from ga3c.models.model import Model
-from ga3c.settings.config import Config
+from ga3c.models.model import Loss, Model
+from ga3c.settings.config import Resolved
 from ga3c.settings.declare import ConfigError
 
 ATARI = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
@@ -24,7 +25,13 @@ NETWORKS = {
 
 
 def make_model(spec, **settings):
-    return Model(Config(**{"game": "Pong", "device": "cpu", "normalize": False, **settings}), spec)
+    config = Resolved(**{"game": "Pong", "device": "cpu", "normalize": False, **settings})
+    return Model(config, make_learning(config, spec).network)
+
+
+def parts(prediction):
+    """Policies (n, actions) and values (n)."""
+    return prediction.outputs[:, :-1], prediction.outputs[:, -1]
 
 
 def some_observations(spec, count, seed=0):
@@ -111,13 +118,13 @@ def test_forward_is_that_of_torchs_own_layers(name):
     model.load(0, arrays)
     observations = some_observations(spec, 3)
     policies, values = plain_network(name, model.network, model.version.weights)(observations.to(torch.float32))
-    prediction = model.predict(observations)
-    np.testing.assert_allclose(prediction.policies, policies, atol=1e-5)
-    np.testing.assert_allclose(prediction.values, values, atol=1e-5)
+    predicted_policies, predicted_values = parts(model.predict(observations))
+    np.testing.assert_allclose(predicted_policies, policies, atol=1e-5)
+    np.testing.assert_allclose(predicted_values, values, atol=1e-5)
     # So that the comparison means something:
     assert values.std() > 1e-2
     assert policies.std(dim=0).max() > 1e-2
-    np.testing.assert_allclose(prediction.policies.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(predicted_policies.sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -127,9 +134,8 @@ def test_the_order_in_memory_changes_nothing(name, normalize):
     observations = some_observations(ATARI, 3)
     stack_last = observations.contiguous(memory_format=torch.channels_last)
     assert stack_last.stride() != observations.stride()
-    one, other = model.predict(observations), model.predict(stack_last)
-    np.testing.assert_allclose(one.policies, other.policies, atol=1e-5)
-    np.testing.assert_allclose(one.values, other.values, atol=1e-5)
+    for one, other in zip(parts(model.predict(observations)), parts(model.predict(stack_last)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_gradient_is_that_of_torchs_own_layers():
@@ -139,7 +145,7 @@ def test_gradient_is_that_of_torchs_own_layers():
 
     def loss(weights):
         policies, values = model.network.forward(weights, observations)
-        return (policies[:, 0] * 3 + values).sum()
+        return Loss((policies[:, 0] * 3 + values).sum(), {})
 
     def plain_loss(weights):
         convolutions = model.network.unflatten(weights)
@@ -153,7 +159,7 @@ def test_gradient_is_that_of_torchs_own_layers():
         policies = torch.softmax(x @ policy_weight.T + policy_bias, dim=1)
         return (policies[:, 0] * 3 + (x @ value_weight.T + value_bias)[:, 0]).sum()
 
-    version, gradient = model.gradient(loss)
+    version, gradient, _ = model.gradient(loss)
     weights = model.version.weights.clone().requires_grad_()
     (plain,) = torch.autograd.grad(plain_loss(weights), weights)
     assert version == 0
@@ -169,7 +175,7 @@ def test_images_can_go_through_the_network_for_vectors():
     # 84·84·4 inputs: 28224·8 + 8 + 8·8 + 8 + 8·6 + 6 + 8 + 1
     model = make_model(ATARI, network="mlp", hidden=8)
     assert model.network.size == 28224 * 8 + 143
-    assert model.predict(some_observations(ATARI, 2)).policies.shape == (2, 6)
+    assert parts(model.predict(some_observations(ATARI, 2)))[0].shape == (2, 6)
 
 
 def test_a_network_for_images_is_refused_for_vectors():
@@ -273,7 +279,7 @@ def test_predictions_and_gradients_tell_their_version():
     observations = some_observations(CARTPOLE, 2)
     for number in range(3):
         prediction = model.predict(observations)
-        version, gradient = model.gradient(lambda weights: (weights**2).sum())
+        version, gradient, _ = model.gradient(lambda weights: Loss((weights**2).sum(), {}))
         assert (prediction.version, version) == (number, number)
         torch.testing.assert_close(gradient, 2 * model.version.weights)
         assert not gradient.requires_grad
@@ -285,11 +291,10 @@ def test_what_a_prediction_gave_does_not_change_with_the_model():
     model = make_model(CARTPOLE)
     observations = some_observations(CARTPOLE, 2)
     prediction = model.predict(observations)
-    before = prediction.policies.copy(), prediction.values.copy()
+    before = prediction.outputs.copy()
     model.apply(torch.ones(model.network.size), 1.0)
     model.predict(some_observations(CARTPOLE, 2, seed=1))
-    np.testing.assert_array_equal(prediction.policies, before[0])
-    np.testing.assert_array_equal(prediction.values, before[1])
+    np.testing.assert_array_equal(prediction.outputs, before)
 
 
 def test_a_prediction_is_of_exactly_the_version_it_names():
@@ -321,8 +326,9 @@ def test_a_prediction_is_of_exactly_the_version_it_names():
         for prediction in mine[:: max(1, len(mine) // 100)]:
             with torch.no_grad():
                 policies, values = model.network.forward(versions[prediction.version].weights, observations)
-            np.testing.assert_allclose(prediction.policies, policies, atol=1e-6)
-            np.testing.assert_allclose(prediction.values, values, atol=1e-5)
+            predicted_policies, predicted_values = parts(prediction)
+            np.testing.assert_allclose(predicted_policies, policies, atol=1e-6)
+            np.testing.assert_allclose(predicted_values, values, atol=1e-5)
 
 
 def test_a_saved_state_goes_on_exactly():
@@ -355,9 +361,10 @@ def small_images(count, low, high, seed=0):
 
 def test_pixels_are_plain_until_they_are_measured():
     observations = some_observations(ATARI, 2)
-    plain, normalizing = (make_model(ATARI, seed=1, normalize=on).predict(observations) for on in (False, True))
-    np.testing.assert_allclose(normalizing.policies, plain.policies, atol=1e-6)
-    np.testing.assert_allclose(normalizing.values, plain.values, atol=1e-5)
+    models = (make_model(ATARI, seed=1, normalize=on) for on in (False, True))
+    plain, normalizing = (parts(model.predict(observations)) for model in models)
+    np.testing.assert_allclose(normalizing[0], plain[0], atol=1e-6)
+    np.testing.assert_allclose(normalizing[1], plain[1], atol=1e-5)
 
 
 def test_pixels_are_centred_and_scaled_by_what_was_trained_on():
@@ -390,7 +397,7 @@ def test_pixels_are_centred_and_scaled_by_what_was_trained_on():
 def test_the_constants_have_no_gradient_and_their_measuring_ends():
     model = make_model(ATARI, normalize=True)
     observations = some_observations(ATARI, 2)
-    _, gradient = model.gradient(lambda weights: model.network.forward(weights, observations)[1].sum())
+    _, gradient, _ = model.gradient(lambda weights: Loss(model.network.forward(weights, observations)[1].sum(), {}))
     assert gradient[: model.network.weights].abs().max() > 0
     assert not gradient[model.network.weights :].any()
     assert model.measures_pixels

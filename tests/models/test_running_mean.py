@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from ga3c.algorithms.rule import make_learning
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models.model import Model
 from ga3c.models.running_mean import RunningMean
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 
 VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
 
@@ -52,8 +53,13 @@ def test_noise_of_the_versions_is_hardly_in_it():
     assert max(np.abs(means)) < 0.25  # their deviation is √(0.01 / 1.99) = 0.07
 
 
+def make_model(**settings):
+    config = Resolved(device="cpu", hidden=8, **settings)
+    return Model(config, make_learning(config, VECTORS).network)
+
+
 def test_a_model_trains_as_if_there_were_none_and_keeps_it_across_a_checkpoint():
-    models = [Model(Config(device="cpu", hidden=8, mean_updates=updates), VECTORS) for updates in (1, 50)]
+    models = [make_model(mean_updates=updates) for updates in (1, 50)]
     generator = torch.Generator().manual_seed(1)
     for _ in range(700):
         gradient = torch.randn(models[0].network.size, generator=generator)
@@ -63,7 +69,7 @@ def test_a_model_trains_as_if_there_were_none_and_keeps_it_across_a_checkpoint()
     assert np.array_equal(plain["weights"], arrays["weights"])
     assert np.array_equal(plain["mean_weights"], plain["weights"])
     assert not np.array_equal(arrays["mean_weights"], arrays["weights"])
-    other = Model(Config(device="cpu", hidden=8, mean_updates=50, seed=9), VECTORS)
+    other = make_model(mean_updates=50, seed=9)
     other.load(number, arrays)
     gradient = torch.ones(other.network.size)
     for _ in range(10):

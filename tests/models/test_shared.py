@@ -9,18 +9,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from ga3c.algorithms.rule import make_learning
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models import shared as shared_model
-from ga3c.models.model import Model
+from ga3c.models.model import Loss, Model
 from ga3c.models.shared import LOCK_SECONDS, ProcessLock, SharedModel, SharedNumbers
-from ga3c.settings.config import Config
+from ga3c.settings.config import Resolved
 from ga3c.settings.declare import ConfigError
 from tests.helpers.waiting import wait_until
 
 PIXELS = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(3))
 VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
-SETTINGS = Config(device="cpu", hidden=16, rmsprop_epsilon=0.01)
+SETTINGS = Resolved(device="cpu", hidden=16, rmsprop_epsilon=0.01)
 FRAMES = 6  # of a batch
+
+
+def network_of(spec, config=SETTINGS):
+    return make_learning(config, spec).network
 
 
 def some_gradients(size, count):
@@ -47,15 +52,15 @@ def make(tmp_path):
 
     def end(spec, config=SETTINGS):
         if spec not in numbers:
-            numbers[spec] = SharedNumbers.make(config, spec)
-        return SharedModel(config, spec, numbers[spec], ProcessLock(tmp_path / "lock"))
+            numbers[spec] = SharedNumbers.make(config, network_of(spec, config))
+        return SharedModel(config, network_of(spec, config), numbers[spec], ProcessLock(tmp_path / "lock"))
 
     return end
 
 
 @pytest.mark.parametrize("spec", [PIXELS, VECTORS], ids=["pixels", "vectors"])
 def test_updates_have_the_bits_of_the_other_model(make, spec):
-    model, shared = Model(SETTINGS, spec), make(spec)
+    model, shared = Model(SETTINGS, network_of(spec)), make(spec)
     assert_same_state(shared, model)
     for gradient in some_gradients(model.network.size, 21):
         frames = some_frames() if spec is PIXELS else None
@@ -74,10 +79,11 @@ def test_predictions_and_gradients_are_of_the_copy_and_the_lag_is_told(make):
     assert torch.equal(mine.version.weights, before)
     observations = torch.ones(2, 1, 4)
     prediction = mine.predict(observations)
-    policies, _ = mine.network.forward(before, observations)
+    policies, values = mine.network.forward(before, observations)
     assert prediction.version == 0
-    assert prediction.policies.tolist() == policies.tolist()
-    number, gradient = mine.gradient(lambda weights: (weights**2).sum() / 2)
+    assert prediction.outputs[:, :-1].tolist() == policies.tolist()
+    assert prediction.outputs[:, -1].tolist() == values.tolist()
+    number, gradient, _ = mine.gradient(lambda weights: Loss((weights**2).sum() / 2, {}))
     assert number == mine.updates == 3  # what it will be applied to
     assert torch.equal(gradient, before)
     mine.catch_up()
@@ -87,7 +93,7 @@ def test_predictions_and_gradients_are_of_the_copy_and_the_lag_is_told(make):
 
 
 def test_a_state_goes_from_one_kind_of_model_to_the_other_and_back(make):
-    model, shared = Model(SETTINGS, PIXELS), make(PIXELS)
+    model, shared = Model(SETTINGS, network_of(PIXELS)), make(PIXELS)
     for gradient in some_gradients(model.network.size, 3):
         model.apply(gradient, 0.01, some_frames())
     shared.load(*model.state())
@@ -95,7 +101,7 @@ def test_a_state_goes_from_one_kind_of_model_to_the_other_and_back(make):
     assert shared.version.number == 3
     assert torch.equal(make(PIXELS).version.weights, model.version.weights)  # of another process
     (gradient,) = some_gradients(model.network.size, 1)
-    back = Model(SETTINGS, PIXELS)
+    back = Model(SETTINGS, network_of(PIXELS))
     back.load(*shared.state())
     back.apply(gradient, 0.01)
     shared.apply(gradient, 0.01)
@@ -103,9 +109,9 @@ def test_a_state_goes_from_one_kind_of_model_to_the_other_and_back(make):
 
 
 def test_a_state_of_another_network_is_refused(make):
-    shared = make(VECTORS)
+    shared, small = make(VECTORS), SETTINGS.replace(hidden=8)
     with pytest.raises(ConfigError, match="weights do not fit"):
-        shared.load(*Model(SETTINGS.replace(hidden=8), VECTORS).state())
+        shared.load(*Model(small, network_of(VECTORS, small)).state())
 
 
 @pytest.mark.alone
@@ -121,7 +127,7 @@ UPDATES = 150
 def update_often(numbers, lock, ready, go):
     torch.set_num_threads(1)
     shared_model.LOCK_SECONDS = 120.0  # on a loaded machine, too, the holder of the lock is to be waited for
-    model = SharedModel(SETTINGS, PIXELS, numbers, ProcessLock(lock))
+    model = SharedModel(SETTINGS, network_of(PIXELS), numbers, ProcessLock(lock))
     frames, gradient = some_frames(), torch.ones(model.network.size)
     ready.set()
     go.wait()
@@ -165,7 +171,7 @@ def test_no_update_of_two_processes_is_forgotten_and_a_killed_one_holds_nobody_u
     means = arrays["pixels"][1:].reshape(2, 84, 84)[0]
     assert means == pytest.approx(some_frames().float().mean(dim=0).numpy(), abs=0.1)
     # Of each weight at least one process's updates arrived, and none twice.
-    moved = Model(SETTINGS, PIXELS).version.weights - torch.from_numpy(arrays["weights"])
+    moved = Model(SETTINGS, network_of(PIXELS)).version.weights - torch.from_numpy(arrays["weights"])
     trained = moved[: shared.network.weights]
     assert trained.min() > 0
 
