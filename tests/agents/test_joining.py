@@ -167,6 +167,7 @@ def test_a_slow_environment_is_away_and_rejoins_with_its_games(tmp_path, machine
     assert {game.split(",")[3] for game in (tmp_path / "run" / "episodes.csv").read_text().splitlines()[1:]} == {"100"}
 
 
+@pytest.mark.processes
 def test_processes_that_the_system_refuses_are_told_and_tried_again(monkeypatch, caplog):
     monkeypatch.setattr(remote, "START_AGAIN_SECONDS", 0.0)
     interrupted, refusals = threading.Event(), iter([OSError(errno.EMFILE, "Too many open files")] * 2)

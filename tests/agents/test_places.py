@@ -48,6 +48,7 @@ def tell_circumstances(path):
         json.dump(told, file)
 
 
+@pytest.mark.processes
 def test_a_process_has_its_own_environment_and_not_the_main_module(run, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     process = run(tell_circumstances, tmp_path / "told")
@@ -60,6 +61,7 @@ def test_a_process_has_its_own_environment_and_not_the_main_module(run, tmp_path
     assert os.environ["OMP_NUM_THREADS"] == "5"
 
 
+@pytest.mark.processes
 def test_how_a_process_ended_is_said(run):
     process = run(end_with, 3)
     process.join(30)
@@ -72,6 +74,7 @@ def test_how_a_process_ended_is_said(run):
     assert how_it_ended(process) == "was killed by signal 9"
 
 
+@pytest.mark.processes
 def test_what_the_system_refuses_leaves_nothing_open(run, monkeypatch):
     def refuse(*_):
         raise BlockingIOError("no more processes")
@@ -84,6 +87,7 @@ def test_what_the_system_refuses_leaves_nothing_open(run, monkeypatch):
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= len(before))
 
 
+@pytest.mark.processes
 def test_ctrl_c_does_not_reach_a_process_that_has_just_started(run):
     """It goes to the whole group, and the child could not ignore it yet."""
     status = Path(f"/proc/{run(time.sleep, 60).pid}/status").read_text()
@@ -117,6 +121,7 @@ print("STEPS", summary["steps"] >= 1000, "SAME", samples == {before}, seen() == 
 """
 
 
+@pytest.mark.processes
 def test_other_threads_of_the_caller_see_no_change_while_agents_start(tmp_path):
     """In a script without a guard."""
     (tmp_path / "mine.py").write_text(WATCHED)

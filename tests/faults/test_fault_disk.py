@@ -145,6 +145,7 @@ def test_a_run_directory_that_can_never_be_written_is_refused(tmp_path):
     assert "the run directory here cannot be written: Read-only file system" in output
 
 
+@pytest.mark.processes
 @needs_mount
 def test_a_disk_that_is_full_from_the_start_is_refused(tmp_path):
     (tmp_path / "here").mkdir()
@@ -154,6 +155,7 @@ def test_a_disk_that_is_full_from_the_start_is_refused(tmp_path):
     assert "the run directory here cannot be written: No space left on device" in output
 
 
+@pytest.mark.processes
 @needs_mount
 def test_what_a_full_disk_did_not_take_is_written_when_there_is_room_at_the_end(tmp_path):
     (tmp_path / "here").mkdir()

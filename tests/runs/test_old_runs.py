@@ -55,10 +55,12 @@ def test_a_serial_run_goes_on_as_the_old_code_did(old, name):
         assert hashlib.sha256(weights.data).hexdigest() == expected["sha256"]
 
 
+@pytest.mark.processes
 def test_agents_that_train_by_themselves_go_on(old):
     goes_on(old("cartpole-a3c"))
 
 
+@pytest.mark.processes
 def test_the_tuner_goes_on_where_it_was(old, monkeypatch):
     monkeypatch.setattr(tuning, "available_cores", lambda: 2)  # those of the machine that the trace is of
     run = old("cartpole-tuner")

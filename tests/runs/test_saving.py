@@ -56,6 +56,7 @@ def updates_saved(path):
     return sorted(int(file.stem) for file in (path / "checkpoints").glob("*.safetensors"))
 
 
+@pytest.mark.processes
 def test_an_agent_that_is_killed_while_a_checkpoint_is_written_is_replaced(start, disk, tmp_path):
     serving = start()
     serving.wait_until(lambda: serving.server.agents_playing == 2 and serving.stats.totals.updates > 5)
