@@ -6,6 +6,7 @@ the old number can reach the new one. Its environments stay. Never imports torch
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import multiprocessing
 import secrets
@@ -40,7 +41,8 @@ class RemoteTask(NamedTuple):
 
     server: str
     keys: AgentKeys | None
-    speaks: bool  # for all of its machine, where what it says is the same for all
+    number: int  # among the agents of its machine; the first speaks for all, where what they say is the same
+    steps: ctypes.Array[ctypes.c_uint64]  # played by each of them
 
 
 class Welcome(NamedTuple):
@@ -114,7 +116,9 @@ class RemoteAgent:
                 if header.kind != Kind.REPLY:
                     return
                 player = self._players[header.half]
-                link.say(welcome.run, player.play(wire.decode_reply(header, head)), player.acting.schema)
+                reply = wire.decode_reply(header, head)
+                link.say(welcome.run, player.play(reply), player.acting.schema)
+                self._task.steps[self._task.number] += len(reply.outputs)
             elif time.monotonic() - heard > START_PATIENCE * welcome.config.stall_seconds:
                 log.warning("%s was silent for %.0f s", self._task.server, time.monotonic() - heard)
                 return
@@ -137,7 +141,7 @@ class RemoteAgent:
     def _complain(self, link: NetworkLink) -> None:
         now = time.monotonic()
         told = now - self._complained < COMPLAIN_SECONDS
-        if told or not self._task.speaks or not (link.refused or now - self._answered > ANSWER_SECONDS):
+        if told or self._task.number > 0 or not (link.refused or now - self._answered > ANSWER_SECONDS):
             return
         self._complained = now
         if link.refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import multiprocessing
 import sys
@@ -45,6 +46,7 @@ class RemoteCrew:
         self._log_queue = log_queue
         self._interrupted = interrupted
         self._supervision = Supervision(place or LocalPlace())
+        self._steps = multiprocessing.get_context("spawn").RawArray(ctypes.c_uint64, self._count)
 
     def run(self) -> int:
         """Until the server's run is over (0), Ctrl-C (0), or there is no point in going on (1)."""
@@ -64,7 +66,7 @@ class RemoteCrew:
             return
         for number in range(self._count):
             if number not in self._supervision.agents:
-                task = RemoteTask(self._server, self._keys, speaks=number == 0)
+                task = RemoteTask(self._server, self._keys, number, self._steps)
                 try:
                     self._supervision.start(number, (run_remote_agent, (task, self._log_queue)))
                 except OSError as error:
@@ -85,7 +87,7 @@ class RemoteCrew:
             if agent.process.exitcode == UNFIT:
                 return 1
             end = how_it_ended(agent.process)
-            self._supervision.note_death(agent, end)
+            self._supervision.note_death(agent, end, sum(self._steps))
             if deaths.too_many(end, self._count):
                 log.error("%d agents died within %.0f s; the last %s", deaths.count(end), DEATHS_WINDOW, end)
                 return 1

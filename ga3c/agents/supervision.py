@@ -44,7 +44,7 @@ class Supervision:
         """Start none for so long."""
         self._start_after = time.monotonic() + seconds
 
-    def note_death(self, agent: AgentProcess, kind: str, steps: int = 0, window: float = DEATHS_WINDOW) -> bool:
+    def note_death(self, agent: AgentProcess, kind: str, steps: int, window: float = DEATHS_WINDOW) -> bool:
         """With the steps that all have played by now; returns whether it is a blow of its own."""
         blow = self.deaths.add(kind, time.monotonic(), started=agent.started, steps=steps, window=window)
         if blow:  # else the pause after it goes on: where many die one after the other, it would never end

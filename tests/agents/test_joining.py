@@ -4,12 +4,14 @@ import errno
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from ga3c.agents import deaths
 from ga3c.agents import remote_crew as remote
 from ga3c.agents.places.local import LocalPlace
 from ga3c.messages.keys import make_keys
@@ -182,3 +184,27 @@ def test_processes_that_the_system_refuses_are_told_and_tried_again(monkeypatch,
     crew = remote.RemoteCrew(AgentsOptions(server="tcp://127.0.0.1:5555", agents=1), None, interrupted, Full())
     assert crew.run() == 0
     assert caplog.text.count("no further agent could be started: [Errno 24] Too many open files. The limit on") == 2
+
+
+def play_and_fail(task, steps):
+    task.steps[task.number] += steps
+    sys.exit(1)
+
+
+@pytest.mark.parametrize(("steps", "code"), [(0, 1), (500, 0)])
+def test_agents_that_play_between_their_deaths_are_replaced_for_ever(monkeypatch, caplog, steps, code):
+    monkeypatch.setattr(deaths, "BACKOFF_SECONDS", 0.0)
+    interrupted, started = threading.Event(), []
+
+    class Breaking:
+        def start(self, number, task):
+            started.append(number)
+            if len(started) == 16:  # 10 deaths are tolerated anyway
+                interrupted.set()
+            _, (remote_task, _) = task
+            return LocalPlace().start(number, (play_and_fail, (remote_task, steps)))
+
+    crew = remote.RemoteCrew(AgentsOptions(server="tcp://127.0.0.1:5555", agents=2), None, interrupted, Breaking())
+    assert crew.run() == code
+    assert ("agents died within 60 s; the last ended with code 1" in caplog.text) == bool(code)
+    assert interrupted.is_set() == (code == 0)
