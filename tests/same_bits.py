@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ga3c.runs.checkpoint import load_newest
-from tests.helpers.commits import code_of, finish_code, start_code
+from tests.helpers.commits import Running, code_of
 
 COMMIT = "5392fc6"
 LIMIT = 600  # seconds of one run, at most
@@ -113,10 +113,10 @@ def trained(case, codes, directory):
 
 
 def side_by_side(codes, words):
-    processes = [start_code(code, *given) for code, given in zip(codes, words, strict=True)]
+    processes = [Running(code, *given) for code, given in zip(codes, words, strict=True)]
     try:
         for process in processes:
-            finish_code(process, LIMIT)
+            process.finish(LIMIT)
     finally:
         for process in processes:
             process.kill()
@@ -127,7 +127,7 @@ def main(words):
     only = next((word.removeprefix("ONLY=") for word in words if word.startswith("ONLY=")), "")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="ga3c-same-bits-") as directory:
-        codes = [code_of(commit, Path(directory) / "code"), code_of("", "")]
+        codes = [code_of(commit, Path(directory) / "commit"), code_of("", Path(directory) / "here")]
         print(f"| case | updates | SHA-256 of the weights, {commit} | here | the same |", flush=True)
         print("|---|---|---|---|---|", flush=True)
         for number, case in enumerate(case for case in CASES if only in case.name):
