@@ -114,6 +114,38 @@ def test_numbers_that_would_wrap_around_are_refused_also_later(replay):
         games.step(np.array([0]))
 
 
+def test_an_observation_of_another_shape_is_told_also_later(replay):
+    games = replay(Box(-9, 9, (2,)), [np.zeros(2, np.float32), np.zeros(2, np.float32), np.zeros(3, np.float32)])
+    games.reset(0)
+    games.step(np.array([0]))
+    with pytest.raises(GameFault, match=r"an observation of shape \(3,\) instead of \(2,\) in step"):
+        games.step(np.array([0]))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in dot")
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 1], ids=["reset", "step"])
+def test_an_observation_that_is_not_finite_is_told(replay, number, place):
+    shown = [np.zeros(2, np.float32), np.zeros(2, np.float32)]
+    shown[place][1] = number
+    games = replay(Box(-9, 9, (2,)), shown, count=2)
+    play = [lambda: games.reset(0), lambda: games.step(np.array([0, 0]))]
+    for turn in play[:place]:
+        turn()
+    with pytest.raises(GameFault, match="an observation that is not finite"):
+        play[place]()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, None])
+def test_a_reward_that_is_not_finite_is_told(replay, monkeypatch, number):
+    observation = np.zeros(1, np.float32)
+    monkeypatch.setattr(Replay, "step", lambda self, action: (observation, number, False, False, {}))
+    games = replay(Box(-1, 1, (1,)), [observation])
+    games.reset(0)
+    with pytest.raises(GameFault, match=f"a reward that is not a finite number in step: {number}"):
+        games.step(np.array([0]))
+
+
 def test_what_no_space_can_hold_is_told(replay):
     with pytest.raises(GameFault, match=r"Replay-v0 returned what does not fit its observation space Discrete\(3\)"):
         replay(Discrete(3), ["left"]).reset(0)
@@ -204,6 +236,13 @@ def test_images_are_gray_small_and_stacked_with_zeros_first(replay, layout):
     for got, wanted in zip(observations, expected, strict=True):
         assert got.dtype == np.uint8
         np.testing.assert_array_equal(got, [wanted, wanted])
+
+
+def test_four_channels_may_be_first_too(replay):
+    image = np.zeros((4, 168, 252), dtype=np.uint8)
+    image[1] = 40
+    frame = replay(Box(0, 255, image.shape, np.uint8), [image, image]).reset(seed=0)[0, -1]
+    assert (frame == 10).all()  # the mean of the four
 
 
 def test_pixels_are_means_rounded(replay):
