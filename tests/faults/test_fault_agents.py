@@ -123,7 +123,7 @@ def test_agents_that_wait_for_the_server_are_not_silent(start):
     serving = start(train_queue=4, stall_seconds=1.0)
     serving.wait_until(lambda: serving.stats.totals.updates > 5)
     serving.server.resize(trainers=0)
-    serving.wait_until(lambda: serving.server.experiences.full)
+    serving.wait_until(lambda: serving.server.memory.full)
     before = set(serving.processes())
     serving.server.wait(2.5)
     assert set(serving.processes()) == before
