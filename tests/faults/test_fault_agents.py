@@ -206,6 +206,22 @@ def test_a_game_that_breaks_now_and_then_is_played_all_the_same(start, tmp_path,
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("correction", ["none", "vtrace"])
+def test_an_agent_whose_returns_are_not_finite_says_so(start, tmp_path, monkeypatch, correction):
+    """Each reward is a number, but not their sum: what cannot be learnt from is not sent."""
+    monkeypatch.syspath_prepend(tmp_path)
+    broken_games.install(tmp_path, "huge reward")
+    serving = start(game=GAME, reward_clip=0.0, stagger=0, correction=correction)
+    serving.wait_until(lambda: serving.stats.totals.agents_started == 3, seconds=60)
+    serving.wait_until(lambda: serving.server.agents_playing == 2)
+    totals = serving.stats.totals
+    assert totals.bad_updates == totals.bad_messages == 0
+    serving.close()
+    assert totals.lost_steps > 0
+    assert totals.unaccounted_steps == 0
+    assert "failed: NotFinite: returns that are not finite and is replaced" in serving.log_path.read_text()
+
+
 def test_a_game_that_keeps_breaking_ends_the_run_with_the_cause(tmp_path):
     broken_games.install(tmp_path, then="nan")
     code, output = run(tmp_path, *QUICK, f"GAME={GAME}", "AGENTS=3", "RUN=here")

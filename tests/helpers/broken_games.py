@@ -67,7 +67,12 @@ class Faulty(gymnasium.Env):
                 "wrong shape": np.zeros(3, np.float32),
                 "wrong dtype": np.full(2, "left"),
             }.get(FAULT, observation)
-            reward = {"nan as reward": np.nan, "infinity as reward": -np.inf, "no reward": None}.get(FAULT, reward)
+            reward = {
+                "nan as reward": np.nan,
+                "infinity as reward": -np.inf,
+                "no reward": None,
+                "huge reward": 3e38,  # finite, unlike the sum of two
+            }.get(FAULT, reward)
         return observation, reward, self._steps % 20 == 0, False, {}
 
 
