@@ -17,6 +17,7 @@ from ga3c.settings.groups import GameSettings
 FRAMESKIP = 4
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ends the process when it loads one
 ENVS_IN_ALL = 96  # of all agents together, where nothing else is said
+VIEW_SKIP = 2  # emulated frames of a picture: 30 pictures a second, and the brighter of two, so nothing flickers
 MAX_FRAMES = 108_000  # of one game: 30 minutes at 60 Hz
 
 
@@ -51,8 +52,6 @@ def make(config: GameSettings, count: int) -> AtariGames:
 
 
 def stage(config: GameSettings) -> Stage:
-    from ga3c.games.ale_stage import AtariStage  # only who looks needs it
-
     rom = find_rom(config.game)
     assert rom is not None
     return AtariStage(config, rom)
@@ -113,3 +112,62 @@ class AtariGames(VectorGames):
         # A lost life ends an episode but not the game, and the next step of that game is real.
         over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
         return self._played(observations, rewards, terminated, truncated, over)
+
+
+class AtariStage(AtariGames):
+    """A game to look at. That of training has no colours, so they come from a second emulator.
+
+    It repeats the game from the same seed and actions. Both are ale-py's vector environment, so no-ops, FIRE and sticky
+    actions come out alike; should the two ever part, it is noticed.
+    """
+
+    fps = 60 / VIEW_SKIP
+
+    def __init__(self, config: GameSettings, rom: str) -> None:
+        from ale_py.env import AtariEnv  # only who looks needs it
+
+        super().__init__(config, rom, 1)
+        self._pictures: list[np.ndarray] = []
+        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
+        self._view = AtariVectorEnv(
+            rom,
+            1,
+            num_threads=1,
+            max_num_frames_per_episode=2 * MAX_FRAMES,  # only the game itself decides when it is cut
+            repeat_action_probability=sticky_probability(config),
+            img_height=height,
+            img_width=width,
+            grayscale=False,
+            stack_num=1,
+            frameskip=VIEW_SKIP,
+            maxpool=True,
+            noop_max=config.noop_max,
+            use_fire_reset=True,
+            reward_clipping=False,
+        )
+
+    def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
+        screens, _ = self._view.reset(seed=seed)
+        self._pictures = [screens[0, -1]]
+        return super().reset(seed, stagger)
+
+    def step(self, actions: np.ndarray) -> Played:
+        played = super().step(actions)
+        self._pictures = []
+        reward, over = 0.0, False
+        while len(self._pictures) < FRAMESKIP // VIEW_SKIP and not over:
+            screens, rewards, terminated, _, _ = self._view.step(actions)
+            self._pictures.append(screens[0, -1])
+            reward += float(rewards[0])
+            over = bool(terminated[0])
+        if reward != played.rewards[0] or over != played.terminated[0]:
+            raise RuntimeError("the colour picture no longer shows the game that is played: the emulators differ")
+        return played
+
+    def close(self) -> None:
+        super().close()
+        self._view.close()
+
+    def pictures(self) -> list[np.ndarray]:
+        """What there is to see since the last step: (height, width, 3) uint8."""
+        return self._pictures

@@ -42,8 +42,6 @@ def make(config: GameSettings, count: int) -> GymGames:
 
 
 def stage(config: GameSettings) -> Stage:
-    from ga3c.games.gym_stage import GymStage  # only who looks needs it
-
     return GymStage(config)
 
 
@@ -101,6 +99,23 @@ class GymGames(VectorGames):
         """What Gymnasium or numpy say to what ``Checked`` let pass."""
         space = self._vector.single_observation_space
         return GameFault(f"GAME={self._game} returned what does not fit its observation space {space}: {error}")
+
+
+class GymStage(GymGames):
+    """Any other Gymnasium id: the environment of training, made so that it draws."""
+
+    def __init__(self, config: GameSettings) -> None:
+        super().__init__(config, 1, render_mode="rgb_array")
+        self.fps = float(self._vector.envs[0].metadata.get("render_fps") or 30)
+
+    def pictures(self) -> list[np.ndarray]:
+        try:
+            picture = self._vector.envs[0].render()
+        except gymnasium.error.Error as error:
+            raise ConfigError(f"GAME={self._game} cannot be drawn: {error}") from None
+        if not isinstance(picture, np.ndarray):
+            raise ConfigError(f"GAME={self._game} cannot be drawn: it has no render mode rgb_array")
+        return [picture]
 
 
 class Preprocess:
