@@ -11,6 +11,8 @@ from ga3c.messages.member import Member
 from ga3c.runs.resolve import probe, resolve
 from ga3c.settings.config import Config
 
+pytestmark = pytest.mark.processes
+
 
 class Counterpart:
     """Whoever was let in plays at once."""

@@ -191,6 +191,7 @@ def play_and_fail(task, steps):
     sys.exit(1)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("steps", "code"), [(0, 1), (500, 0)])
 def test_agents_that_play_between_their_deaths_are_replaced_for_ever(monkeypatch, caplog, steps, code):
     monkeypatch.setattr(deaths, "BACKOFF_SECONDS", 0.0)

@@ -16,6 +16,8 @@ from ga3c.agents.places.place import how_it_ended
 from tests.helpers.command_line import ROOT
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def run():
