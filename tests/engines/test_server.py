@@ -57,13 +57,20 @@ def test_resizes_while_it_runs(start):
 def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
     run = start()
     run.wait_until(lambda: run.stats.totals.updates > 5)
-    gradient, begun = run.model.gradient, threading.Event()
+    ((trainer, _),) = run.server._trainers
+    gradient, join, begun, waited_for = run.model.gradient, trainer.join, threading.Event(), threading.Event()
 
     def slow(loss):
         begun.set()
-        time.sleep(2.5)
+        waited_for.wait()
         return gradient(loss)
 
+    def wait_for_it(timeout):
+        assert timeout > 2.5
+        waited_for.set()
+        join(timeout)
+
+    monkeypatch.setattr(trainer, "join", wait_for_it)
     monkeypatch.setattr(run.model, "gradient", slow)
     run.wait_until(begun.is_set)
     run.server.stop()

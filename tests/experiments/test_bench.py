@@ -256,7 +256,7 @@ def _tracker():
 @pytest.mark.processes
 @pytest.mark.alone
 def test_ctrl_c_ends_everything(tmp_path, temporary):
-    process = start(tmp_path, "bench", *CARTPOLE[:2], "GRID=2x2,3x1", "SECONDS=60")
+    process = start(tmp_path, "bench", *CARTPOLE[:2], "GRID=3x1", "SECONDS=600")
     for line in process.stdout:
         if "starting 3 agents of 1: ready" in line:
             break
@@ -264,8 +264,8 @@ def test_ctrl_c_ends_everything(tmp_path, temporary):
     assert len(mine) > 8
     os.killpg(process.pid, signal.SIGINT)
     asked = time.monotonic()
-    code, output = finish(process, 10)
-    assert time.monotonic() - asked < 3
+    code, output = finish(process)
+    assert time.monotonic() - asked < 30  # a second on a quiet machine, and minutes if it went on measuring
     assert code == 0, output
     assert "Traceback" not in output
     wait_until(lambda: not _group(process.pid), 2, "the end of all processes")
@@ -389,8 +389,8 @@ def test_the_server_gives_most_of_what_the_cores_can_give(processes):
     def efficiency():
         alone, together = [], []
         for _ in range(2):
-            alone.append(ceiling.measure(16, settle_seconds=0.5, seconds=2.0).pps)
-            together.append(served.measure(guest, settle_seconds=0.5, seconds=2.0).pps)
+            alone.append(ceiling.measure(16, settle_seconds=0.3, seconds=1.0).pps)
+            together.append(served.measure(guest, settle_seconds=0.3, seconds=1.0).pps)
         return statistics.median(together) / statistics.median(alone)
 
     assert efficiency() >= 0.6 or efficiency() >= 0.6  # once more, should something else have run meanwhile

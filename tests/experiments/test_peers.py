@@ -14,6 +14,8 @@ import pytest
 
 from experiments.bench import peers
 from experiments.bench.peers import PEERS, UNAVAILABLE, Peer, PeerError, Report, install, measure, parse
+from tests.helpers.command_line import all_gone
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -32,19 +34,6 @@ def row(steps: int, seconds: float) -> str:
 
 def run(**options: float) -> float:
     return measure("fake", Path(sys.executable), game="Pong", cores=2, seconds=options.get("seconds", 10.0))
-
-
-def wait_until_gone(pid: int) -> bool:
-    """A killed process that nobody waited for is gone once init has, which can take a moment."""
-    for _ in range(100):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -107,7 +96,7 @@ def test_parse() -> None:
 @pytest.mark.processes
 def test_the_rate_leaves_out_the_start(fake: Path) -> None:
     rows = [row(0, 100.0), row(1, 101.0), row(2, 106.5), row(502, 111.5), row(1002, 116.5)]
-    fake.write_text(f"import time\nprint('hello')\nprint({chr(10).join(rows)!r}, flush=True)\ntime.sleep(60)\n")
+    fake.write_text(f"import signal\nprint('hello')\nprint({chr(10).join(rows)!r}, flush=True)\nsignal.pause()\n")
     assert run() == pytest.approx(100.0)
 
 
@@ -124,22 +113,22 @@ def test_a_peer_that_hangs_is_ended_with_its_children(
 ) -> None:
     pids = tmp_path / "pids"
     fake.write_text(
-        "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
-        "time.sleep(60)\n"
+        "import os, signal\n"
+        "if child := os.fork():\n"
+        f"    open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child}}')\n"
+        "signal.pause()\n"
     )
     monkeypatch.setattr(peers, "START_SECONDS", 3.0)
     started = time.monotonic()
     with pytest.raises(PeerError, match="fake was ended: no steps reported for 3 s"):
         run()
     assert time.monotonic() - started < 20
-    assert all(wait_until_gone(int(pid)) for pid in pids.read_text().split())
+    wait_until(all_gone(pids.read_text().split()))
 
 
 @pytest.mark.processes
 def test_an_interrupt_ends_the_peer(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake.write_text("import time\ntime.sleep(60)\n")
+    fake.write_text("import signal\nsignal.pause()\n")
     started: list[subprocess.Popen[str]] = []
 
     def interrupted(*_: object) -> float:

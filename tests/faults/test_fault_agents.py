@@ -9,10 +9,11 @@ import time
 import pytest
 
 import ga3c
-from ga3c.agents import deaths
+from ga3c.agents import deaths, silence
 from ga3c.agents.crew import TOLD_EACH, AgentsKeepDying
 from ga3c.runs.training import RunFailed
 from tests.helpers import broken_games
+from tests.helpers.clock import Clock
 from tests.helpers.command_line import QUICK, run, summary_of
 
 GAME = "broken_games:Faulty-v0"
@@ -22,7 +23,6 @@ GAME = "broken_games:Faulty-v0"
 
 
 @pytest.mark.processes
-@pytest.mark.alone
 @pytest.mark.parametrize("victims", [1, pytest.param(2, marks=pytest.mark.long), 4])
 def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch, victims):
     monkeypatch.setattr(deaths, "DEATHS_TOLERATED", 3)  # that all are killed once is more, and no reason to stop
@@ -37,11 +37,20 @@ def test_killed_agents_are_replaced_and_the_speed_comes_back(start, monkeypatch,
     replaced = time.monotonic() - killed
     serving.wait_until(lambda: serving.server.agents_playing == 4)
     played = time.monotonic() - killed
-    # The machine may be busy with something else by now, so each half second gets its chance.
-    serving.wait_until(lambda: serving.speed(0.5) > 0.9 * speed, seconds=60)
+    # Each of them plays its share of what is played; the machine may be busy with something else by now, so that the
+    # speed itself says less, and each half second gets its chance.
+
+    def shares():
+        before = [member.played for member in members_of(serving)]
+        serving.server.wait(0.5)
+        gained = [member.played - then for member, then in zip(members_of(serving), before, strict=True)]
+        return [4 * one / max(sum(gained), 1) for one in gained]
+
+    serving.wait_until(lambda: min(shares()) > 0.6)
+    serving.wait_until(lambda: serving.speed(0.5) > 0.5 * speed)
     print(f"{victims} killed: replaced after {replaced:.1f} s, all played after {played:.1f} s, ", end="")
-    print(f"90 % of {speed:.0f} PPS by {time.monotonic() - killed:.1f} s")
-    assert replaced < 5
+    print(f"half of {speed:.0f} PPS by {time.monotonic() - killed:.1f} s")
+    assert replaced < 20  # a tenth of a second on a quiet machine
     assert len(set(first) & set(serving.processes())) == 4 - victims
     assert serving.log_path.read_text().count("was killed by signal 9 and is replaced") == victims
     totals = serving.stats.totals
@@ -65,17 +74,30 @@ def test_agents_that_are_killed_again_and_again_stop_the_run(start, monkeypatch)
         serving.wait_until(lambda: serving.server.agents_playing and kill(), seconds=60)
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """That by which agents are silent."""
+    clock = Clock()
+    monkeypatch.setattr(silence, "time", clock)
+    return clock
+
+
 @pytest.mark.processes
-@pytest.mark.alone
-def test_a_stopped_agent_is_replaced_and_the_others_play_on(start):
-    serving = start(stall_seconds=1.0)
+def test_a_stopped_agent_is_replaced_and_the_others_play_on(start, clock):
+    serving = start(stall_seconds=30.0)
     serving.wait_until(lambda: serving.server.agents_playing == 2)
     victim = next(iter(serving.processes()))
     os.kill(serving.processes()[victim].pid, signal.SIGSTOP)
-    serving.wait_until(lambda: victim not in serving.processes() and len(serving.processes()) == 2, seconds=20)
+
+    def gone():
+        clock.ahead += silence.LOOK_MOST
+        return victim not in serving.processes()
+
+    serving.wait_until(gone)
+    serving.wait_until(lambda: len(serving.processes()) == 2)
     newest = max(serving.processes())
     serving.wait_until(lambda: serving.server._exchange.member(newest).played > 0)
-    assert f"agent {victim} was silent for 1 s" in serving.log_path.read_text()
+    assert re.search(rf"agent {victim} was silent for 3\d s", serving.log_path.read_text())
 
 
 @pytest.mark.processes
@@ -116,31 +138,46 @@ def test_an_agent_that_is_stopped_for_half_a_minute_is_replaced(start):
     assert serving.stats.totals.bad_messages == 0
 
 
+def members_of(serving):
+    return [serving.server._exchange.member(number) for number in serving.processes()]
+
+
 @pytest.mark.processes
-@pytest.mark.alone
-def test_agents_that_wait_for_the_server_are_not_silent(start):
+def test_agents_that_wait_for_the_server_are_not_silent(start, clock):
     """A full training queue without a trainer holds all agents back for longer than STALL_SECONDS."""
-    serving = start(train_queue=4, stall_seconds=1.0)
+    serving = start(train_queue=4, stall_seconds=5.0)
     serving.wait_until(lambda: serving.stats.totals.updates > 5)
     serving.server.resize(trainers=0)
     serving.wait_until(lambda: serving.server.memory.full)
+    serving.wait_until(lambda: all(member.waiting == 2 for member in members_of(serving)))  # both of their halves
     before = set(serving.processes())
-    serving.server.wait(2.5)
+    for _ in range(30):
+        clock.ahead += silence.LOOK_MOST
+        serving.server.wait(0)
     assert set(serving.processes()) == before
 
 
 @pytest.mark.processes
-@pytest.mark.alone
-def test_a_server_that_was_paused_itself_blames_no_agent(start):
-    serving = start(stall_seconds=1.0)
+def test_a_server_that_was_paused_itself_blames_no_agent(start, clock):
+    serving = start(stall_seconds=30.0)
     serving.wait_until(lambda: serving.server.agents_playing == 2)
     before = set(serving.processes())
     for process in serving.processes().values():
         os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(2.5)  # nobody looks meanwhile, as if the whole machine stood still
+
+    def nothing_new():
+        heard = [member.heard for member in members_of(serving)]
+        serving.server.wait(0.1)
+        return heard == [member.heard for member in members_of(serving)]
+
+    serving.wait_until(nothing_new)
+    clock.ahead += 3600.0  # nobody looks meanwhile, as if the whole machine stood still
+    serving.server.wait(0)
+    assert set(serving.processes()) == before
     for process in serving.processes().values():
         os.kill(process.pid, signal.SIGCONT)
-    serving.server.wait(1.0)
+    steps = serving.stats.totals.steps
+    serving.wait_until(lambda: serving.stats.totals.steps > steps + 200)
     assert set(serving.processes()) == before
 
 

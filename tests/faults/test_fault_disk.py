@@ -5,7 +5,6 @@ import re
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +38,10 @@ def text_of(path):
 def told_rows(output):
     """Rows of the log on the screen."""
     return len(re.findall(r"  steps +[\d,]+ ", output))
+
+
+def steps_said(output):
+    return [int(number.replace(",", "")) for number in re.findall(r"  steps +([\d,]+)", output)]
 
 
 def unwritable(output):
@@ -98,13 +101,18 @@ def test_a_run_directory_that_becomes_read_only(tmp_path):
         "until [ -e lock ]; do sleep 0.1; done; until mount -o remount,ro,bind here; do sleep 0.05; done\n"
         "until [ -e end ]; do sleep 0.1; done; kill -INT $run; wait $run"
     )
-    process = start(*(tmp_path, *QUICK, *CHECKPOINTS, "RUN=here"), through=["unshare", "-rm", "sh", "-c", script, "sh"])
+    said = tmp_path / "said.txt"
+    with said.open("w") as output:
+        words = (*QUICK, *CHECKPOINTS, "RUN=here")
+        process = start(tmp_path, *words, through=["unshare", "-rm", "sh", "-c", script, "sh"], output=output)
     wait_until(lambda: trains(path)() and list(path.glob("checkpoints/*.safetensors")), 120)
     (tmp_path / "lock").touch()
-    time.sleep(2)
+    wait_until(lambda: "metrics.jsonl" in unwritable(said.read_text()))
     rows = rows_of(path)
+    wait_until(lambda: steps_said(said.read_text())[-1] > rows[-1]["steps"])  # it goes on
     (tmp_path / "end").touch()
-    code, output = finish(process)
+    code, _ = finish(process)
+    output = said.read_text()
     assert code == 1, output
     events = next(path.glob("events.out.tfevents*")).name
     files = sorted({events, "episodes.csv", "log.txt", "metrics.jsonl", "summary.json"})
@@ -114,8 +122,7 @@ def test_a_run_directory_that_becomes_read_only(tmp_path):
     )
     assert "there is no summary of it" in output
     assert "summary in" not in output
-    steps = [int(number.replace(",", "")) for number in re.findall(r"  steps +([\d,]+)", output)]
-    assert steps[-1] > rows[-1]["steps"]  # it went on
+    assert steps_said(output)[-1] > rows[-1]["steps"]
     assert load_newest(path)[2]["updates"] > 0
 
 

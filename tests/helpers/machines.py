@@ -24,10 +24,10 @@ class Program:
     def said(self):
         return self.said_path.read_text()
 
-    def wait_for(self, pattern, seconds=40.0):
+    def wait_for(self, pattern, seconds=120.0):
         return wait_until(lambda: re.search(pattern, self.said), seconds, f"{pattern!r} in\n{self.said}")
 
-    def end(self, number=signal.SIGINT, seconds=20.0):
+    def end(self, number=signal.SIGINT, seconds=60.0):
         """Its exit code, after this signal."""
         self.process.send_signal(number)
         return self.process.wait(seconds)

@@ -31,7 +31,7 @@ class Run:
         self.model = self.server.prepare()
         self.server.start()
 
-    def wait_until(self, condition, seconds=30.0):
+    def wait_until(self, condition, seconds=60.0):
         def tended():
             self.server.wait(0)
             return condition()

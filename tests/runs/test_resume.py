@@ -3,7 +3,6 @@
 import re
 import signal
 import threading
-import time
 
 import gymnasium
 import numpy as np
@@ -20,6 +19,7 @@ from ga3c.runs.checkpoint import checkpoints_of, load_newest
 from ga3c.runs.training import run_training
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
+from tests.helpers.clock import Clock
 from tests.helpers.command_line import finish, start
 from tests.helpers.serial_run import CARTPOLE, PONG, SerialRun, comparable, differences
 from tests.helpers.waiting import wait_until
@@ -234,7 +234,8 @@ def test_maximum_ctrl_c_and_kill_leave_no_trace_in_a_serial_run(tmp_path):
 
 def test_a_serial_run_hears_ctrl_c_while_it_makes_its_environments(tmp_path, monkeypatch):
     def slow_games(config, count):
-        made.append(time.sleep(0.03))
+        made.append(count)
+        clock.ahead += 0.03  # seconds that it takes
         if len(made) == 2:
             interrupted.set()
         return make_games(config, count)
@@ -246,8 +247,9 @@ def test_a_serial_run_hears_ctrl_c_while_it_makes_its_environments(tmp_path, mon
         assert summary["exit_reason"] == "interrupted"
         assert 2 <= len(made) < 10
 
-    path, made, interrupted = tmp_path / "here", [], threading.Event()
+    path, made, interrupted, clock = tmp_path / "here", [], threading.Event(), Clock()
     monkeypatch.setattr(serial, "make_games", slow_games)
+    monkeypatch.setattr(serial, "time", clock)
     run_interrupted(**{**SERIAL, "envs_per_agent": 30})
     # Nothing was played, so a resumed run begins as one that was never stopped.
     assert load_newest(path)[2]["play"] is None
@@ -256,6 +258,7 @@ def test_a_serial_run_hears_ctrl_c_while_it_makes_its_environments(tmp_path, mon
     resume(path, max_steps=600)
     before = checkpoint(path)
     monkeypatch.setattr(serial, "make_games", slow_games)
+    monkeypatch.setattr(serial, "time", clock)
     run_interrupted(resume=str(path), max_steps=0)
     assert differences(before, checkpoint(path)) == []
 

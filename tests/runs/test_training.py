@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,14 +25,13 @@ SUMMARY_KEYS = {
 
 
 @pytest.mark.processes
-def test_a_run_leaves_the_documented_files(tmp_path):
-    code, output = run(tmp_path, *QUICK[:-1], "MAX_STEPS=3000", "RUN=here")
-    assert code == 0, output
-    path = tmp_path / "here"
+def test_a_run_leaves_the_documented_files(parallel_run):
+    directory, output = parallel_run
+    path = directory / "here"
     summary = summary_of(path)
     assert set(summary) >= SUMMARY_KEYS
     assert summary["exit_reason"] == "max_steps"
-    assert 3000 <= summary["steps"] < 6000
+    assert 2000 <= summary["steps"] < 5000
     assert summary["pps"] > 0
     config = json.loads((path / "config.json").read_text())
     assert config["game"] == "CartPole-v1"
@@ -47,16 +47,16 @@ def test_a_run_leaves_the_documented_files(tmp_path):
 
 
 @pytest.mark.processes
-def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
-    assert run(tmp_path, *QUICK, "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")[0] == 0
+def test_resume_goes_on_with_weights_counters_and_settings(parallel_run, tmp_path):
+    shutil.copytree(parallel_run[0] / "here", tmp_path / "here")
     first = summary_of(tmp_path / "here")
     _, arrays, state = load_newest(tmp_path / "here")
     assert state["updates"] == first["updates"]
-    code, output = run(tmp_path, "RESUME=here", "MAX_STEPS=4000")
+    code, output = run(tmp_path, "RESUME=here", f"MAX_STEPS={first['steps'] + 1000}")
     assert code == 0, output
     assert f"resumed at step {first['steps']}, update {first['updates']}" in output
     second = summary_of(tmp_path / "here")
-    assert second["steps"] >= 4000
+    assert second["steps"] >= first["steps"] + 1000
     assert second["updates"] > first["updates"]
     assert second["episodes"] > first["episodes"]
     assert second["seconds"] > first["seconds"]
@@ -69,8 +69,8 @@ def test_resume_goes_on_with_weights_counters_and_settings(tmp_path):
 
 
 @pytest.mark.processes
-def test_resume_in_serial_mode_loads_the_very_bits(tmp_path):
-    assert run(tmp_path, *QUICK, "SERIAL=1", "MAX_STEPS=500", "RUN=here")[0] == 0
+def test_resume_in_serial_mode_loads_the_very_bits(finished_run, tmp_path):
+    shutil.copytree(finished_run / "here", tmp_path / "here")
     _, before, state = load_newest(tmp_path / "here")
     # Nothing is left to do, so what is saved again is what was loaded.
     assert run(tmp_path, "RESUME=here", "RUN=there")[0] == 0
@@ -101,6 +101,15 @@ def test_wrong_words_are_refused_with_the_reason_and_code_2(finished_run, words,
     assert code == 2, output
     assert reason in output
     assert "Traceback" not in output
+
+
+@pytest.fixture(scope="module")
+def parallel_run(tmp_path_factory):
+    """Where it is, and what it said."""
+    path = tmp_path_factory.mktemp("parallel")
+    code, output = run(path, *QUICK[:-1], "MAX_STEPS=2000", "LEARNING_RATE=0.002", "RUN=here")
+    assert code == 0, output
+    return path, output
 
 
 @pytest.fixture(scope="module")
