@@ -14,6 +14,7 @@ import pytest
 from tests.helpers.command_line import QUICK, ROOT, summary_of
 from tests.helpers.sources import PACKAGES
 
+pytestmark = pytest.mark.processes
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 OFFLINE = ["--no-deps", "--no-index"]  # what it needs is there, in the interpreter that tests run in
 DATA = ["ga3c/py.typed", "tuner/page.css", "tuner/page.js"]
