@@ -14,6 +14,9 @@ from ga3c.settings.config import Resolved
 if TYPE_CHECKING:
     from ga3c.models.model import TrainableModel
 
+LOOK_SECONDS = 0.05  # between two looks at agents, and at queues or reports
+STOP_SECONDS = 1.5  # for all agents to leave
+
 LogQueue: TypeAlias = "multiprocessing.Queue[logging.LogRecord]"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ga3c.agents.crew import Agents
 from ga3c.agents.places.place import Task
 from ga3c.algorithms.rule import make_learning
-from ga3c.engines.engine import LogQueue
+from ga3c.engines.engine import LOOK_SECONDS, STOP_SECONDS, LogQueue
 from ga3c.engines.lone_agent import LoneTask, run_lone_agent
 from ga3c.engines.lone_reports import Reports
 from ga3c.games.spec import EnvSpec
@@ -19,9 +19,6 @@ from ga3c.models.model import TrainableModel
 from ga3c.models.shared import ProcessLock, SharedModel, SharedNumbers
 from ga3c.settings.config import Resolved
 from ga3c.system.private_directory import PrivateDirectory
-
-LOOK_SECONDS = 0.05  # between two looks at agents and their reports
-STOP_SECONDS = 1.5  # for all agents to leave
 
 
 class LoneServer:

@@ -16,7 +16,7 @@ from ga3c.agents.player import halves
 from ga3c.agents.process import AgentTask, run_agent
 from ga3c.agents.visitors import RemoteAgents
 from ga3c.algorithms.rule import make_acting
-from ga3c.engines.engine import LogQueue
+from ga3c.engines.engine import LOOK_SECONDS, STOP_SECONDS, LogQueue
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.intake import Intake
 from ga3c.memory.memory import Batches, make_memory
@@ -42,8 +42,6 @@ class Closable(Protocol):
 
 View = TypeVar("View", bound=Closable)  # that a thread has of what it takes its work from
 
-LOOK_SECONDS = 0.05  # between two looks at agents and queues
-STOP_SECONDS = 1.5  # for all agents to leave
 BATCH_SECONDS = 60.0  # for all threads to finish what they are at: an update of a large network takes seconds
 
 
