@@ -46,6 +46,7 @@ def test_help_has_the_settings_of_every_command(word, capsys):
     assert "\n  PEERS           " in shown
 
 
+@pytest.mark.processes
 def test_help_loads_nothing_that_takes_long():
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "\n")
@@ -64,6 +65,7 @@ def test_what_is_no_command_gets_the_nearest_one(capsys):
     assert said == "ga3c: 'experimnt' is not a command. Did you mean experiment? './run.sh help' lists them\n"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("module", ["ga3c.settings.declare", "ga3c.runs.evaluate", "torch"])
 def test_ctrl_c_while_it_imports_is_a_good_end(module):
     program = INTERRUPTED.format(module=module)

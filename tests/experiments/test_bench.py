@@ -323,6 +323,7 @@ def test_a_paused_process_does_nothing_and_ends_all_the_same(processes):
     assert process.pid not in family(os.getpid())
 
 
+@pytest.mark.processes
 def test_processes_leave_the_environment_as_it_was(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONWARNINGS", raising=False)
     with Processes(tmp_path) as processes:

@@ -245,6 +245,7 @@ def test_the_committed_page_is_what_the_committed_results_give():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m experiments.papers.report"
 
 
+@pytest.mark.processes
 def test_tables_load_neither_emulator_nor_torch():
     code = "import sys, experiments.papers.report; print({'ale_py', 'torch', 'gymnasium', 'zmq'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
