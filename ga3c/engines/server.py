@@ -208,6 +208,8 @@ class Server:
         self._agents.stop(STOP_SECONDS)
         self._remote.stop()
         self._exchange.close()
+        if self._exchange_worker.ident is None:
+            self._exchange.run()  # it never began, and so closes its sockets here
         self.memory.close()
         threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
         until = time.monotonic() + BATCH_SECONDS
