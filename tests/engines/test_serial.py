@@ -1,5 +1,8 @@
 """The serial mode: a seed decides every bit, and each step is counted and trained once."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from ga3c.engines import serial
 from ga3c.engines.trainer import Trainer
 from ga3c.games.make import make_games
 from ga3c.models.model import Model
-from tests.helpers.serial_run import CARTPOLE, PONG, SerialRun
+from tests.helpers.serial_run import CARTPOLE, PONG, SerialRun, differences
 
 
 def weights_after(updates, **settings):
@@ -235,6 +238,26 @@ def test_wait_ends_at_the_limit_of_steps():
     run = SerialRun(**CARTPOLE, max_steps=100)
     run.server.wait(60)
     assert 100 <= run.stats.totals.steps < 100 + 6
+
+
+def clock(monkeypatch, tick):
+    """Let the serial server have a clock that goes on by so much whenever it looks: the speed of a machine."""
+    ticks = itertools.count(0.0, tick)
+    monkeypatch.setattr(serial, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+@pytest.mark.parametrize("maximum", [{"max_episodes": 7}, {"max_steps": 100}], ids=["games", "steps"])
+def test_a_maximum_ends_it_in_the_same_round_however_quick_the_machine_is(monkeypatch, maximum):
+    ends = []
+    for tick, seconds in ((0.01, 0.05), (0.03, 0.05), (100.0, 0.05), (0.01, 10.0), (0.01, 0.0)):
+        clock(monkeypatch, tick)
+        run = SerialRun(**CARTPOLE, seed=3, **maximum)
+        while not run.stats.reached(run.config):
+            run.server.wait(seconds)
+        run.server.stop()
+        ends.append(run.everything())
+    assert ends[0]["totals"]["updates"] > 3
+    assert [differences(ends[0], end) for end in ends] == [[]] * 5
 
 
 def test_one_environment_makes_one_player():

@@ -1,8 +1,10 @@
 """Exact resume: however often a serial run is stopped, it ends with the same bits; a parallel one goes on with all."""
 
+import itertools
 import re
 import signal
 import threading
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -230,6 +232,15 @@ def test_maximum_ctrl_c_and_kill_leave_no_trace_in_a_serial_run(tmp_path):
     train(tmp_path / "here", **SERIAL, max_steps=steps)
     assert differences(checkpoint(tmp_path / "here"), checkpoint(there)) == []
     assert summary["lost_steps"] == 0
+
+
+@pytest.mark.parametrize("maximum", [{"max_episodes": 20}, {"max_steps": 700}], ids=["games", "steps"])
+def test_two_runs_to_the_same_maximum_end_with_the_same_bits_whatever_the_speed(tmp_path, monkeypatch, maximum):
+    for place, tick in (("quick", 1e-4), ("slow", 100.0)):
+        ticks = itertools.count(0.0, tick)  # of the clock by which it plays for a while
+        monkeypatch.setattr(serial, "time", SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks)))
+        train(tmp_path / place, **SERIAL, **maximum)
+    assert differences(checkpoint(tmp_path / "quick"), checkpoint(tmp_path / "slow")) == []
 
 
 def test_a_serial_run_hears_ctrl_c_while_it_makes_its_environments(tmp_path, monkeypatch):
