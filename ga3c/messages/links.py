@@ -6,12 +6,10 @@ import secrets
 from typing import TYPE_CHECKING
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from ga3c.memory.experience import Schema
 from ga3c.memory.turn import Turn
 from ga3c.messages import wire
-from ga3c.messages.gate import set_up_connection
 from ga3c.messages.wire import Header, Kind, Parts
 from ga3c.settings.address import parse_address
 
@@ -77,7 +75,13 @@ class NetworkLink(Link):
     """A connection to a server on another machine; when it has broken, another one is needed."""
 
     def __init__(self, server: str, keys: AgentKeys | None) -> None:
+        # Not at the top: asyncio and ssl come with it, which no agent of the server's own machine needs.
+        from zmq.utils.monitor import recv_monitor_message
+
+        from ga3c.messages.gate import set_up_connection
+
         super().__init__(REMOTE + secrets.token_bytes(16))
+        self._next_event = recv_monitor_message
         self.broken = False
         self.refused = False  # for the keys that it came with
         address = parse_address("SERVER", server)
@@ -102,7 +106,7 @@ class NetworkLink(Link):
         if self._dealer in ready:
             return self._dealer.recv()
         if self._monitor in ready:
-            event = recv_monitor_message(self._monitor)["event"]
+            event = self._next_event(self._monitor)["event"]
             self.broken = self.broken or event == zmq.EVENT_DISCONNECTED
             self.refused = self.refused or event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
         return None
