@@ -51,15 +51,15 @@ def test_arrays_may_stand_anywhere_in_the_state(tmp_path):
     assert state == {**deep, "format": checkpoint.FORMAT}
 
 
-@pytest.mark.parametrize(("number", "readable"), [(1, False), (2, True), (3, True), (4, True), (5, False)])
-def test_the_format_before_is_still_read_and_others_are_refused(tmp_path, monkeypatch, number, readable):
+@pytest.mark.parametrize(("number", "readable"), [(1, False), (2, True), (3, True), (4, True), (5, True), (6, False)])
+def test_formats_before_are_still_read_and_others_are_refused(tmp_path, monkeypatch, number, readable):
     monkeypatch.setattr(checkpoint, "FORMAT", number)
     save(tmp_path, 5)
     monkeypatch.undo()
     if readable:
         assert load_newest(tmp_path)[2]["updates"] == 5
     else:
-        with pytest.raises(CheckpointError, match=f"has the checkpoint format {number}, not 4"):
+        with pytest.raises(CheckpointError, match=f"has the checkpoint format {number}, not 5"):
             load_newest(tmp_path)
 
 
