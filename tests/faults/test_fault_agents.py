@@ -259,6 +259,7 @@ def test_an_agent_whose_returns_are_not_finite_says_so(start, tmp_path, monkeypa
     assert "failed: NotFinite: returns that are not finite and is replaced" in serving.log_path.read_text()
 
 
+@pytest.mark.processes
 def test_a_game_that_keeps_breaking_ends_the_run_with_the_cause(tmp_path):
     broken_games.install(tmp_path, then="nan")
     code, output = run(tmp_path, *QUICK, f"GAME={GAME}", "AGENTS=3", "RUN=here")
