@@ -42,9 +42,13 @@ class Workers:
         steps: Callable[[], int] | None = None,
     ) -> None:
         """``steps`` tells those of the whole run, where ``stats`` has not all of them."""
-        self.close = limit_threads(config.torch_threads)  # gives torch's threads back
         self._learning = make_learning(config, spec)
-        self.model = model or Model(config, self._learning.network)
+        self.close = limit_threads(config.torch_threads)  # gives torch's threads back
+        try:
+            self.model = model or Model(config, self._learning.network)
+        except BaseException:  # DEVICE may be refused
+            self.close()
+            raise
         self._config = config
         self._memory = memory
         self._stats = stats
