@@ -211,6 +211,16 @@ def test_run_trains_each_batch_of_the_queue():
     assert bench.stats.totals.trainer_busy > 0
 
 
+def test_what_the_loss_tells_is_summed_over_updates():
+    bench, batches, told = Bench(), Batches(SPEC, torch.device("cpu")), []
+    for experience in (make_experience(1), make_experience(2, steps=3)):
+        loss = bench.learning.loss(bench.model.version.weights, batches.training([experience]), steps=0)
+        told.append({name: value.item() for name, value in loss.figures.items()})
+        bench.trainer.train([experience])
+    assert dict(bench.stats.losses) == pytest.approx({name: told[0][name] + told[1][name] for name in told[0]})
+    assert told[0]["value_loss"] != told[1]["value_loss"]
+
+
 @pytest.mark.parametrize("clip", [0.0, 0.01, 1e6])
 def test_a_gradient_is_clipped_to_its_largest_norm(clip):
     bench = Bench(grad_clip=clip)
