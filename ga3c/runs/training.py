@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILED = "failed: "  # what an exit reason begins with then
-SHORTEST_WINDOW = 0.2  # seconds; what is left at the end and shorter than that has no rates worth a line
+SHORTEST_WINDOW = 0.2  # seconds; less than that at the end has no rates worth a line, unless it is all there is
 
 
 class Interrupted(Exception):
@@ -230,7 +230,8 @@ class Training:
             self._tuning.stop()
         rates: Any = dict.fromkeys(Rates.__annotations__, 0)
         if self._engine is not None:
-            if self._playing and self._stats.seconds - self._window.seconds > SHORTEST_WINDOW:
+            unlogged = self._stats.seconds - self._window.seconds
+            if self._playing and (unlogged > SHORTEST_WINDOW or self._window is self._first):
                 self._log_window(self._engine)
             # Taken before the stop, which is no part of what is measured.
             row = window_row(self._first, self._stats.snapshot(), self._engine.setting, None, None)

@@ -30,7 +30,7 @@ import numpy as np
 
 
 class Slow(gymnasium.Env):
-    # A hundred steps of a point each; once in its life it takes a rest, until it is told to go on.
+    # A hundred steps of a point each; it rests for as long as it is told to.
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2)
     steps = 0
@@ -40,7 +40,7 @@ class Slow(gymnasium.Env):
 
     def step(self, action):
         self.steps += 1
-        while self.steps == 430 and not os.path.exists("go on"):
+        while os.path.exists("rest"):
             time.sleep(0.01)
         return np.zeros(2, np.float32), 1.0, self.steps % 100 == 0, False, {}
 
@@ -159,8 +159,9 @@ def test_a_slow_environment_is_away_and_rejoins_with_its_games(tmp_path, machine
     server, address = machines.serve("GAME=slow:Slow-v0", "AGENTS=0", "STALL_SECONDS=1", "ENVS_PER_AGENT=1")
     agents = machines.start("agents", "agents", f"SERVER={address}", "AGENTS=1")
     machines.wait_for_remote(1)
+    (tmp_path / "rest").touch()
     server.wait_for(r"agent 0 was silent for \d s; \d+ steps of it are lost")
-    (tmp_path / "go on").touch()
+    (tmp_path / "rest").unlink()
     agents.wait_for("joined .* again as agent 1: slow")
     machines.wait_for_remote(1)
     assert server.end() == 0

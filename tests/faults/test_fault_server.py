@@ -45,7 +45,7 @@ def test_a_killed_server_leaves_nothing_and_its_run_goes_on_from_the_last_whole_
 
 
 FAIL = """
-from ga3c.engines import trainer
+from ga3c.algorithms.actor_critic import learning
 from ga3c.models import model
 import torch
 
@@ -61,10 +61,11 @@ def break_down(*given, **named):
 def run_out(*given, **named):
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-loss = trainer.actor_critic_loss
+loss = learning.actor_critic_loss
 
 def spoil(*given, **named):
-    return trainer.Loss(*(part * float("nan") for part in loss(*given, **named)))
+    total, figures = loss(*given, **named)
+    return model.Loss(total * float("nan"), figures)
 
 """
 
@@ -77,7 +78,7 @@ def spoil(*given, **named):
             "model.Model.gradient = later(model.Model.gradient, 20, break_down)", "on purpose", marks=pytest.mark.long
         ),
         ("model.Model.gradient = later(model.Model.gradient, 20, run_out)", "smaller MAX_PREDICTION_BATCH, MIN_BATCH"),
-        ("trainer.actor_critic_loss = later(loss, 20, spoil)", "5 updates in a row were not finite"),
+        ("learning.actor_critic_loss = later(loss, 20, spoil)", "5 updates in a row were not finite"),
     ],
     ids=["predictor", "trainer", "memory", "loss"],
 )
