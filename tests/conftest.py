@@ -49,6 +49,16 @@ def no_run_is_left():
     end_all()
 
 
+@pytest.fixture(autouse=True)
+def signals_mean_what_they_meant():
+    """The command line, called in the tests' own process, leaves them ignored, and all that later tests start would
+    ignore them too."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def temporary(monkeypatch):
     """Where temporary files are, for the test alone: a short name, which the sockets in it need."""
