@@ -5,6 +5,7 @@ What commands need is imported when they are called: it may take seconds, in whi
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -105,6 +106,8 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 0
+    except BrokenPipeError:
+        raise
     except Exception as error:
         import traceback
 
@@ -120,7 +123,13 @@ def _failed(error: Exception) -> int:
 def run() -> int:
     """What the console script and ``python -m ga3c`` call."""
     end_at_once()  # until there is something to end
-    return main(sys.argv[1:])
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # as with './run.sh help | head': whoever read it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try, and complain, at its end
+        code = 1
+    return code
 
 
 if __name__ == "__main__":

@@ -52,6 +52,14 @@ def test_help_loads_nothing_that_takes_long():
     assert (done.returncode, done.stderr) == (0, "\n")
 
 
+@pytest.mark.processes
+def test_a_reader_that_has_enough_of_the_help_gets_no_traceback():
+    done = subprocess.run(
+        f"{sys.executable} -m ga3c help | head -1", shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == (USAGE.partition("\n")[0] + "\n", "")
+
+
 @pytest.mark.parametrize("command", ["train", *COMMANDS])
 def test_every_command_refuses_wrong_words(command, capsys):
     name = ["figure3"] if command == "experiment" else []
