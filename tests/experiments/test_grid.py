@@ -6,6 +6,8 @@ import pytest
 
 from experiments.options import BUDGETS
 from experiments.papers import grid
+from experiments.papers.experiment import Session
+from ga3c.__main__ import main
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 from ga3c.system.limits import available_cores
@@ -163,3 +165,13 @@ def test_the_experiments_of_the_paper_are_declared_at_every_budget():
 def test_a_name_that_is_nearly_right():
     with pytest.raises(ConfigError, match="Did you mean table2"):
         grid.load("tabel2")
+
+
+def test_all_experiments_are_one_word_and_cells_that_two_of_them_show_run_once(tmp_path, monkeypatch):
+    planned = []
+    monkeypatch.setattr(Session, "run", lambda session: planned.append(session))
+    assert main(["experiment", "all", "BUDGET=toy", f"OUT={tmp_path}"]) == 0
+    (session,) = planned
+    assert [each.grid.name for each in session._experiments] == grid.names()
+    own = [name for name in grid.names() if not grid.load(name).cells_of]
+    assert len(session._left) == sum(len(grid.load(name).cells("toy")) for name in own)

@@ -69,7 +69,7 @@ def test_a_signal_ends_the_run_cleanly_and_soon(tmp_path, number, times):
 
 
 def interrupt_while_starting(tmp_path, number, moment):
-    process = start(tmp_path, *PONG)
+    process = start(tmp_path, *PONG, afresh=True)
     moment(process)
     process.send_signal(number)
     return check_clean_end(process, tmp_path / "here", SOON, number)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.prepared import Forked
+
 ROOT = Path(__file__).parent.parent.parent
 STARTED = []
 QUICK = [
@@ -20,8 +22,12 @@ QUICK = [
 ]
 
 
-def start(cwd, *words, patch="", through=(), output=subprocess.PIPE, **options):
-    """Start a run; ``patch`` is Python that is done before, and ``through`` the command that starts it."""
+def start(cwd, *words, patch="", through=(), output=subprocess.PIPE, afresh=False, **options):
+    """Start a run; ``patch`` is Python that is done before, and ``through`` the command that starts it.
+
+    It begins with everything imported, unless it is to start ``afresh``, as users' runs do: where the start itself is
+    looked at, or what a process has loaded.
+    """
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
     program = ["-m", "ga3c"]
     if patch:
@@ -29,6 +35,10 @@ def start(cwd, *words, patch="", through=(), output=subprocess.PIPE, **options):
             f"{patch}\nimport sys\nfrom ga3c.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
         )
         program = ["patched.py"]
+    if not (afresh or through or options):
+        process = Forked(words, cwd=cwd, env=environment, file="patched.py" if patch else "", stdout=output)
+        STARTED.append(process)
+        return process
     process = subprocess.Popen(
         [*through, sys.executable, *program, *words],
         cwd=cwd,

@@ -18,7 +18,8 @@ class Program:
     def __init__(self, path, name, words, through):
         self.said_path = path / f"{name}.txt"
         with self.said_path.open("a") as output:
-            self.process = start(path, *words, output=output, through=through)
+            # What agents load is looked at, and it is little.
+            self.process = start(path, *words, output=output, through=through, afresh=words[0] == "agents")
 
     @property
     def said(self):

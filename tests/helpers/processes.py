@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.helpers.prepared import Forked
+
 SENTENCE = "this test starts a process: mark it @pytest.mark.processes"
 
 
@@ -26,4 +28,5 @@ def no_processes():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(multiprocessing.process.BaseProcess, "start", refuse)
         patched.setattr(subprocess.Popen, "__init__", refuse_python)
+        patched.setattr(Forked, "__init__", refuse)
         yield
