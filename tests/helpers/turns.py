@@ -1,4 +1,4 @@
-"""Tests beside each other in several processes, as ``./run.sh test`` has them, and some with the machine to themselves.
+"""Tests beside each other in several processes, of one call of pytest or more, and some with the machine to themselves.
 
 Those are marked ``alone``, because they measure times or look at what all processes share, or ``long``.
 """
