@@ -33,10 +33,6 @@ def plays(game: str) -> bool:
     return find_rom(game) is not None
 
 
-def one_name(game: str) -> str:
-    return find_rom(game) or game
-
-
 def usual_envs(agents: int) -> int:
     """Many together use the cores best: on two, 3x16 has 79 % of what they can give, 6x16 85 % and 3x32 91 %.
 
@@ -46,15 +42,11 @@ def usual_envs(agents: int) -> int:
 
 
 def make(config: GameSettings, count: int) -> AtariGames:
-    rom = find_rom(config.game)
-    assert rom is not None
-    return AtariGames(config, rom, count)
+    return AtariGames(config, count)
 
 
 def stage(config: GameSettings) -> Stage:
-    rom = find_rom(config.game)
-    assert rom is not None
-    return AtariStage(config, rom)
+    return AtariStage(config)
 
 
 def sticky_probability(config: GameSettings) -> float:
@@ -69,8 +61,11 @@ class AtariGames(VectorGames):
 
     _vector: AtariVectorEnv
 
-    def __init__(self, config: GameSettings, rom: str, count: int) -> None:
+    def __init__(self, config: GameSettings, count: int) -> None:
         super().__init__(count)
+        rom = find_rom(config.game)
+        assert rom is not None
+        self._rom = rom
         self._vector = AtariVectorEnv(
             rom,
             count,
@@ -123,14 +118,14 @@ class AtariStage(AtariGames):
 
     fps = 60 / VIEW_SKIP
 
-    def __init__(self, config: GameSettings, rom: str) -> None:
+    def __init__(self, config: GameSettings) -> None:
         from ale_py.env import AtariEnv  # only who looks needs it
 
-        super().__init__(config, rom, 1)
+        super().__init__(config, 1)
         self._pictures: list[np.ndarray] = []
-        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
+        height, width = AtariEnv(self._rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
         self._view = AtariVectorEnv(
-            rom,
+            self._rom,
             1,
             num_threads=1,
             max_num_frames_per_episode=2 * MAX_FRAMES,  # only the game itself decides when it is cut

@@ -25,10 +25,6 @@ def plays(game: str) -> bool:
     return True
 
 
-def one_name(game: str) -> str:
-    return game
-
-
 def usual_envs(agents: int) -> int:
     return USUAL_ENVS
 

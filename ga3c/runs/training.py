@@ -15,7 +15,7 @@ from ga3c.agents.crew import AgentsKeepDying
 from ga3c.algorithms.rule import make_acting
 from ga3c.engines.engine import Engine, make_engine
 from ga3c.engines.server import Server
-from ga3c.games.make import backend_of
+from ga3c.games.make import one_name
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import FIGURES, window_row
 from ga3c.memory.stats import Snapshot, Stats
@@ -276,7 +276,7 @@ class Training:
         if not self._config.resume:
             return {}, {}
         path, arrays, state = load_newest(Path(self._config.resume))
-        if _same_game(state["game"]) != _same_game(self._config.game):
+        if one_name(state["game"]) != one_name(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
         for name in settings_that(Config, "decides", "model"):
             saved, wanted = state["config"][name], getattr(self._config, name)
@@ -297,7 +297,3 @@ def explain(error: Exception, config: Resolved) -> str:
 
             advice = advice or memory_advice(part)
     return f"{error}. {advice}" if advice else str(error)
-
-
-def _same_game(game: str) -> str:
-    return backend_of(game).one_name(game)
