@@ -29,7 +29,7 @@ from ga3c.messages import wire
 from ga3c.messages.links import REMOTE, identity
 from ga3c.messages.member import Member
 from ga3c.messages.wire import Header, Kind, LayoutError, WireError
-from ga3c.system.sparing_log import SparingLog
+from ga3c.system.logs import SparingLog
 
 if TYPE_CHECKING:
     from ga3c.messages.gate import Gate

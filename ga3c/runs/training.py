@@ -20,7 +20,7 @@ from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import FIGURES, window_row
 from ga3c.memory.stats import Snapshot, Stats
 from ga3c.runs.checkpoint import CheckpointError, load_newest
-from ga3c.runs.display import Display, make_display
+from ga3c.runs.display import make_display
 from ga3c.runs.resolve import probe, resolve
 from ga3c.runs.rundir import RunDirectory
 from ga3c.runs.saving import Saving
@@ -29,7 +29,7 @@ from ga3c.runs.tuning import Tuning
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, settings_that
 from ga3c.system.limits import MEMORY_WITH_TORCH, limit_advice, make_room
-from ga3c.system.logs import SHORT, RunLog
+from ga3c.system.logs import RunLog, screen_handler
 from ga3c.system.signals import stop_requests
 
 if TYPE_CHECKING:
@@ -81,10 +81,8 @@ class Training:
         self._config = config = config.replace(run=str(self._directory.path))
         self._saving = Saving(self._directory.checkpoints, config, self._stats)
         self._figures = (*FIGURES, *make_acting(config, spec).figures)
-        self._display: Display = make_display(config, config.run, sys.stderr, self._figures)
-        self._log = RunLog(
-            self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
-        )
+        self._display = make_display(config, config.run, sys.stderr, self._figures)
+        self._log = RunLog(self._directory.path / "log.txt", screen_handler(self._display.stream))
         self._model: TrainableModel | None = None
         self._engine: Engine | None = None
         self._tuning: Tuning | None = None
