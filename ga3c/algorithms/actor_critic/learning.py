@@ -13,7 +13,7 @@ from ga3c.games.spec import EnvSpec
 from ga3c.models.batches import TrainingBatch
 from ga3c.models.model import Loss
 from ga3c.models.names import network_name
-from ga3c.models.schedule import linear
+from ga3c.models.optimizers import linear
 from ga3c.settings.config import Resolved
 
 
