@@ -46,7 +46,7 @@ class SerialServer:
         self._acting = make_acting(config, spec)
         self._memory = make_memory(config, stats)
         self._workers = Workers(config, spec, self._memory, stats)
-        self._rounds = Rounds(self._workers.predictor(), self._workers.trainer(), self._memory, stats)
+        self._rounds = Rounds(self._workers.predictor(), self._workers.trainer().train, self._memory, stats)
         self._saved: dict[str, Any] | None = None
         self._agents = range(0)
         self._seats: list[Seat] = []
@@ -74,10 +74,6 @@ class SerialServer:
         # A maximum ends it after the very round that reached it, however long that took.
         while time.monotonic() < until and not self._stats.reached(self._config):
             self.round()
-
-    def finish_starting(self) -> None:
-        for _ in self._starting:
-            pass
 
     def round(self) -> None:
         self._rounds.play()

@@ -107,7 +107,7 @@ def test_one_agent_makes_the_updates_of_one_thread_with_the_other_model(tmp_path
     config = alone.config.replace(algo="ga3c")
     memory = make_memory(config, stats)
     workers = Workers(config, spec_of("CartPole-v1"), memory, stats)
-    rounds = Rounds(workers.predictor(), workers.trainer(), memory, stats)
+    rounds = Rounds(workers.predictor(), workers.trainer().train, memory, stats)
     stats.ledger.open(4, alone.config.envs_per_agent)
     for player, turn in begin_players(alone.config, 4):
         rounds.join(player, turn)
