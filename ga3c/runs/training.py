@@ -22,9 +22,8 @@ from ga3c.memory.stats import Snapshot, Stats
 from ga3c.runs.checkpoint import CheckpointError, load_newest
 from ga3c.runs.display import make_display
 from ga3c.runs.resolve import probe, resolve
-from ga3c.runs.rundir import RunDirectory
+from ga3c.runs.rundir import Rates, RunDirectory, Summary
 from ga3c.runs.saving import Saving
-from ga3c.runs.summary import Rates, Summary
 from ga3c.runs.tuning import Tuning
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, settings_that
@@ -243,7 +242,7 @@ class Training:
                 log.error("%s", reason)
         summary = self._summary(rates, reason)
         if not refused:  # else it is no run, and one that was to be resumed stays as it is
-            if self._directory.write_summary({**summary}):
+            if self._directory.write_summary(summary):
                 log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
             else:
                 log.warning("%s: there is no summary of it", reason)
