@@ -59,8 +59,6 @@ class Cuts:
 
 
 class VectorGames:
-    """What K environments on a Gymnasium vector environment with next-step resets have in common."""
-
     _vector: VectorEnv[Any, Any, Any]
 
     def __init__(self, count: int) -> None:

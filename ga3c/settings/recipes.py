@@ -18,7 +18,7 @@ class Recipe:
     meaning: str  # for the help
     rule: str  # how to act and how to learn: a folder in ga3c/algorithms
     predicts: Who
-    memory: str  # where steps wait to be learnt: a key of ga3c.engines.memories.MEMORIES
+    memory: str  # where steps wait to be learnt: a key of ga3c.memory.memory.MEMORIES
     learns: Who
     engine: str  # who drives it all: a key of ga3c.engines.engine.ENGINES
     usual: Mapping[str, Any] = field(default_factory=dict)  # settings, where they are not given
