@@ -9,7 +9,7 @@ from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 
 from ga3c.games.names import find_name
-from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played, Stage
+from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played
 from ga3c.games.vector import VectorGames
 from ga3c.settings.declare import ConfigError
 from ga3c.settings.groups import GameSettings
@@ -39,14 +39,6 @@ def usual_envs(agents: int) -> int:
     But more environments in all are a longer policy lag, and a quarter of a second each until they play.
     """
     return min(max(ENVS_IN_ALL // agents, 8), 32)
-
-
-def make(config: GameSettings, count: int) -> AtariGames:
-    return AtariGames(config, count)
-
-
-def stage(config: GameSettings) -> Stage:
-    return AtariStage(config)
 
 
 def sticky_probability(config: GameSettings) -> float:
@@ -166,3 +158,6 @@ class AtariStage(AtariGames):
     def pictures(self) -> list[np.ndarray]:
         """What there is to see since the last step: (height, width, 3) uint8."""
         return self._pictures
+
+
+make, stage = AtariGames, AtariStage

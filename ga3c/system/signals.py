@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -82,9 +82,9 @@ def _first_signal(act: Callable[[], None], *, last: bool = False) -> Iterator[No
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(numbers: Iterable[int] = USUAL) -> Iterator[None]:
     """Signals wait meanwhile. Who is started meanwhile inherits that, until it says what they mean to it."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, set(USUAL))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
