@@ -35,8 +35,6 @@ class Seat(NamedTuple):
 
 
 class SerialServer:
-    """Plays and trains in rounds: all players act once, then all full batches are trained."""
-
     def __init__(self, config: Resolved, spec: EnvSpec, stats: Stats, log_queue: LogQueue | None = None) -> None:
         """It has no processes that could log."""
         self.setting = {"agents": config.agents, "predictors": 1, "trainers": 1, "remote_agents": 0}

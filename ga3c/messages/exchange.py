@@ -289,7 +289,12 @@ class Exchange:
             raise WireError(f"agent {header.agent} has no half {header.half}")
         match header.kind:
             case Kind.REQUEST:
-                self._take_request(member, header, head, body)
+                if member.waiting >= self._halves:
+                    raise WireError(f"agent {header.agent} asks again before it was answered")
+                request = wire.decode_request(header, head, body, self._spec)
+                self._intake.request(request)
+                member.requests += 1
+                member.played += request.played
             case Kind.EXPERIENCE:
                 experience = wire.decode_experience(header, head, body, self._spec, self._schema)
                 if experience.version > member.version:
@@ -307,11 +312,3 @@ class Exchange:
             case _:
                 raise WireError(f"an agent does not send {header.kind.name}")
         member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
-
-    def _take_request(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
-        if member.waiting >= self._halves:
-            raise WireError(f"agent {header.agent} asks again before it was answered")
-        request = wire.decode_request(header, head, body, self._spec)
-        self._intake.request(request)
-        member.requests += 1
-        member.played += request.played
