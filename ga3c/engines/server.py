@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 BATCH_SECONDS = 60.0  # for all threads to finish what they are at: an update of a large network takes seconds
 
 

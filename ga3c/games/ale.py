@@ -167,4 +167,4 @@ class AtariStage(AtariGames):
         return self._pictures
 
 
-make, stage = AtariGames, AtariStage
+make, stage = AtariGames, AtariStage  # as a backend has them

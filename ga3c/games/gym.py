@@ -105,7 +105,7 @@ class GymStage(GymGames):
         return [picture]
 
 
-make, stage = GymGames, GymStage
+make, stage = GymGames, GymStage  # as a backend has them
 
 
 class Preprocess:
