@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ga3c.runs.summary import Summary
+    from ga3c.runs.rundir import Summary
     from ga3c.runs.training import RunFailed, train
     from ga3c.settings.config import Config
     from ga3c.settings.declare import ConfigError
@@ -22,7 +22,7 @@ HOMES = {
     "Config": "ga3c.settings.config",
     "ConfigError": "ga3c.settings.declare",
     "RunFailed": "ga3c.runs.training",
-    "Summary": "ga3c.runs.summary",
+    "Summary": "ga3c.runs.rundir",
     "train": "ga3c.runs.training",
 }
 

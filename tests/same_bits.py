@@ -125,12 +125,15 @@ def side_by_side(codes, words):
 def main(words):
     commit = next((word for word in words if "=" not in word), COMMIT)
     only = next((word.removeprefix("ONLY=") for word in words if word.startswith("ONLY=")), "")
+    cases = [case for case in CASES if only in case.name]
+    if not cases:
+        sys.exit(f"no case has '{only}' in its name")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="ga3c-same-bits-") as directory:
         codes = [code_of(commit, Path(directory) / "commit"), code_of("", Path(directory) / "here")]
         print(f"| case | updates | SHA-256 of the weights, {commit} | here | the same |", flush=True)
         print("|---|---|---|---|---|", flush=True)
-        for number, case in enumerate(case for case in CASES if only in case.name):
+        for number, case in enumerate(cases):
             old, new = trained(case, codes, Path(directory) / str(number))
             names, counted = differences(old, new)
             failed += bool(names)

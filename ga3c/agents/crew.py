@@ -20,7 +20,7 @@ from ga3c.memory.stats import Stats
 from ga3c.messages.member import Member
 from ga3c.settings.config import Resolved
 from ga3c.system.limits import why_not_started
-from ga3c.system.sparing_log import SparingLog
+from ga3c.system.logs import SparingLog
 
 log = logging.getLogger(__name__)
 

@@ -82,8 +82,7 @@ def _serve(task: AgentTask, link: AgentLink) -> None:
 
 def set_up_process(log_queue: multiprocessing.Queue[logging.LogRecord], niceness: int = NICENESS) -> None:
     follow_parent(_leave)
-    if hasattr(os, "nice"):
-        os.nice(niceness)
+    os.nice(niceness)
     root = logging.getLogger()
     root.handlers[:] = [logging.handlers.QueueHandler(log_queue)]
     root.setLevel(logging.INFO)

@@ -19,7 +19,7 @@ from ga3c.messages.keys import read_agent_keys
 from ga3c.settings.commands import AgentsOptions
 from ga3c.settings.declare import read_words
 from ga3c.system.limits import available_cores, make_room, why_not_started
-from ga3c.system.logs import SHORT, RunLog
+from ga3c.system.logs import RunLog, screen_handler
 from ga3c.system.signals import stop_requests
 
 log = logging.getLogger(__name__)
@@ -106,9 +106,7 @@ class RemoteCrew:
 
 def main(words: Iterable[str]) -> int:
     options = AgentsOptions(**read_words(AgentsOptions, words))
-    screen = logging.StreamHandler(sys.stderr)
-    screen.setFormatter(logging.Formatter(SHORT, "%H:%M:%S"))
-    run_log = RunLog(None, screen)
+    run_log = RunLog(None, screen_handler(sys.stderr))
     try:
         with stop_requests(last=True) as interrupted:
             return RemoteCrew(options, run_log.queue, interrupted).run()

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ga3c.games.spec import EnvSpec
-from ga3c.memory.experience import Schema
 from ga3c.memory.figures import Figure
-from ga3c.memory.rollout import Steps
+from ga3c.memory.rollout import Finisher
 from ga3c.settings.config import Resolved
 
 if TYPE_CHECKING:
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from ga3c.models.network import Network
 
 
-class Acting(Protocol):
+class Acting(Finisher, Protocol):
     width: int  # numbers that a prediction gives for an observation
-    schema: Schema  # what experiences consist of
     figures: tuple[Figure, ...]  # what the rule tells of its updates
 
     def act(self, outputs: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, dict[str, list[Any]]]:
@@ -34,9 +32,6 @@ class Acting(Protocol):
 
     def best(self, outputs: np.ndarray) -> np.ndarray:
         """The best action for each row of outputs, without any chance."""
-
-    def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
-        """The fields of an experience, given the outputs for the observation that its last step reached."""
 
 
 class Learning(Protocol):

@@ -44,10 +44,6 @@ class LoneServer:
         crew = self._agents.crew
         return {"agents": crew.playing + crew.starting, "predictors": 0, "trainers": 0, "remote_agents": 0}
 
-    @property
-    def agents_playing(self) -> int:
-        return self._agents.crew.playing
-
     def prepare(self) -> TrainableModel:
         return self.model
 

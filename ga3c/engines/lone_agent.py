@@ -50,7 +50,7 @@ class LoneAgent:
         memory = make_memory(config, stats)
         workers = Workers(config, task.spec, memory, stats, self.model, steps=lambda: int(numbers.steps))
         self._trainer = workers.trainer()
-        self._rounds = Rounds(workers.predictor(), self, memory, stats)
+        self._rounds = Rounds(workers.predictor(), self._train, memory, stats)
         self._config = config
         self._number = task.agent
         self._players: list[Player] = []
@@ -71,8 +71,7 @@ class LoneAgent:
         for player in self._players:
             player.close()
 
-    def train(self, experiences: list[Experience]) -> None:
-        """What its rounds call."""
+    def _train(self, experiences: list[Experience]) -> None:
         self._trainer.train(experiences)
         # Also where they were too old or not finite: by the same weights, the next ones would be so too.
         self.model.catch_up()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from ga3c.agents.player import Player
 from ga3c.engines.predictor import Predictor
@@ -15,17 +14,15 @@ from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Request, Turn
 
 
-class Trains(Protocol):
-    def train(self, experiences: list[Experience]) -> None: ...
-
-
 class Rounds:
     """In a round all players act once, then all full batches are trained."""
 
-    def __init__(self, predictor: Predictor, trainer: Trains, memory: Memory, stats: Stats) -> None:
+    def __init__(
+        self, predictor: Predictor, train: Callable[[list[Experience]], None], memory: Memory, stats: Stats
+    ) -> None:
         self.unfinished = False  # a round is under way, or failed
         self._predictor = predictor
-        self._trainer = trainer
+        self._train = train
         self._memory = memory
         self._stats = stats
         self._players: list[Player] = []
@@ -50,7 +47,7 @@ class Rounds:
         self._intake.pass_on()
         started = time.perf_counter()
         while (batch := self._memory.take()) is not None:
-            self._trainer.train(batch)
+            self._train(batch)
         self._stats.add(trainer_busy=time.perf_counter() - started)
         self.unfinished = False
 

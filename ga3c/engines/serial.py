@@ -35,8 +35,6 @@ class Seat(NamedTuple):
 
 
 class SerialServer:
-    """Plays and trains in rounds: all players act once, then all full batches are trained."""
-
     def __init__(self, config: Resolved, spec: EnvSpec, stats: Stats, log_queue: LogQueue | None = None) -> None:
         """It has no processes that could log."""
         self.setting = {"agents": config.agents, "predictors": 1, "trainers": 1, "remote_agents": 0}
@@ -46,7 +44,7 @@ class SerialServer:
         self._acting = make_acting(config, spec)
         self._memory = make_memory(config, stats)
         self._workers = Workers(config, spec, self._memory, stats)
-        self._rounds = Rounds(self._workers.predictor(), self._workers.trainer(), self._memory, stats)
+        self._rounds = Rounds(self._workers.predictor(), self._workers.trainer().train, self._memory, stats)
         self._saved: dict[str, Any] | None = None
         self._agents = range(0)
         self._seats: list[Seat] = []
@@ -74,10 +72,6 @@ class SerialServer:
         # A maximum ends it after the very round that reached it, however long that took.
         while time.monotonic() < until and not self._stats.reached(self._config):
             self.round()
-
-    def finish_starting(self) -> None:
-        for _ in self._starting:
-            pass
 
     def round(self) -> None:
         self._rounds.play()

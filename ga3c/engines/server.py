@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ga3c.agents.crew import Agents
 from ga3c.agents.places.place import Task
@@ -19,8 +19,8 @@ from ga3c.algorithms.rule import make_acting
 from ga3c.engines.engine import LOOK_SECONDS, STOP_SECONDS, LogQueue
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.intake import Intake
-from ga3c.memory.memory import Batches, make_memory
-from ga3c.memory.queue import Consumer, Queue
+from ga3c.memory.memory import make_memory
+from ga3c.memory.queue import Queue
 from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Request
 from ga3c.messages import wire
@@ -35,21 +35,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-class Closable(Protocol):
-    def close(self) -> None: ...
-
-
-View = TypeVar("View", bound=Closable)  # that a thread has of what it takes its work from
-
 BATCH_SECONDS = 60.0  # for all threads to finish what they are at: an update of a large network takes seconds
 
 
 class Worker(threading.Thread):
     """A thread whose failure is kept and reported, never lost."""
 
-    def __init__(self, name: str, body: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, name: str, body: Callable[[], None], leave: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        """``leave`` lets the body come to its end."""
         super().__init__(name=name, daemon=True)
+        self.leave = leave
         self._body = body
         self._failed = failed
 
@@ -79,13 +76,7 @@ class Server:
     the one that ``wait``s.
     """
 
-    def __init__(
-        self,
-        config: Resolved,
-        spec: EnvSpec,
-        stats: Stats,
-        log_queue: LogQueue,
-    ) -> None:
+    def __init__(self, config: Resolved, spec: EnvSpec, stats: Stats, log_queue: LogQueue) -> None:
         self._config = config
         self._spec = spec
         self._stats = stats
@@ -94,8 +85,8 @@ class Server:
         self._something = threading.Event()
         self._sizes = threading.Lock()
         self._workers: Workers | None = None
-        self._predictors: list[tuple[Worker, Consumer[Request]]] = []
-        self._trainers: list[tuple[Worker, Batches]] = []
+        self._predictors: list[Worker] = []
+        self._trainers: list[Worker] = []
         self._retired: list[Worker] = []  # told to end, perhaps still at their last batch
         self.memory = make_memory(config, stats, bound=config.train_queue, on_room=lambda: self.requests.wake())
         # While trainers are behind, predictors wait, and with them the agents: that bounds memory and lag.
@@ -117,7 +108,7 @@ class Server:
             gate=_make_gate(config, largest_message),
             welcome=config.for_agents(),
         )
-        self._exchange_worker = Worker("exchange", self._exchange.run, self._fail)
+        self._exchange_worker = Worker("exchange", self._exchange.run, self._exchange.close, self._fail)
         self._agents = Agents(config, self._exchange, stats, self._task)
         self._remote = RemoteAgents(config, self._exchange, stats)
 
@@ -167,7 +158,9 @@ class Server:
         self._exchange_worker.start()
         self._agents.want(min(self._config.agents, max(1, available_cores() - 1)))
         self._agents.tend()
-        self._workers = self._make_workers()
+        from ga3c.engines.workers import Workers  # torch, which takes as long to import as they to start
+
+        self._workers = Workers(self._config, self._spec, self.memory, self._stats)
         return self._workers.model
 
     def start(self, saved: dict[str, Any] | None = None) -> None:
@@ -182,9 +175,9 @@ class Server:
                 self._agents.want(agents)
                 self._something.set()
             if predictors is not None:
-                self._resize(self._predictors, predictors, self._start_predictor, self._retired)
+                self._resize(self._predictors, predictors, self._make_predictor)
             if trainers is not None:
-                self._resize(self._trainers, trainers, self._start_trainer, self._retired)
+                self._resize(self._trainers, trainers, self._make_trainer)
 
     def wait(self, seconds: float) -> None:
         """Look after agents and queues for this long. Raises what a thread failed with."""
@@ -207,13 +200,12 @@ class Server:
         self._remote.tell_to_leave()
         self._agents.stop(STOP_SECONDS)
         self._remote.stop()
-        self._exchange.close()
+        self._exchange_worker.leave()
         if self._exchange_worker.ident is None:
             self._exchange.run()  # it never began, and so closes its sockets here
         self.memory.close()
-        threads = [worker for worker, _ in (*self._predictors, *self._trainers)]
         until = time.monotonic() + BATCH_SECONDS
-        for worker in (*threads, *self._retired, self._exchange_worker):
+        for worker in (*self._predictors, *self._trainers, *self._retired, self._exchange_worker):
             if worker.is_alive():
                 worker.join(max(until - time.monotonic(), 0.0))
             if worker.is_alive():
@@ -233,33 +225,22 @@ class Server:
         self._failure = self._failure or error
         self._something.set()
 
-    def _make_workers(self) -> Workers:
-        from ga3c.engines.workers import Workers
-
-        return Workers(self._config, self._spec, self.memory, self._stats)
-
-    def _start_predictor(self) -> tuple[Worker, Consumer[Request]]:
+    def _make_predictor(self) -> Worker:
         assert self._workers is not None
-        consumer, predictor = self.requests.consumer(), self._workers.predictor()
-        return Worker("predictor", lambda: predictor.run(consumer, self._exchange.reply), self._fail), consumer
+        queue, predictor = self.requests.consumer(), self._workers.predictor()
+        return Worker("predictor", lambda: predictor.run(queue, self._exchange.reply), queue.close, self._fail)
 
-    def _start_trainer(self) -> tuple[Worker, Batches]:
+    def _make_trainer(self) -> Worker:
         assert self._workers is not None
-        batches, trainer = self.memory.consumer(), self._workers.trainer()
-        return Worker("trainer", lambda: trainer.run(batches), self._fail), batches
+        queue, trainer = self.memory.consumer(), self._workers.trainer()
+        return Worker("trainer", lambda: trainer.run(queue), queue.close, self._fail)
 
-    @staticmethod
-    def _resize(
-        workers: list[tuple[Worker, View]],
-        count: int,
-        make: Callable[[], tuple[Worker, View]],
-        retired: list[Worker],
-    ) -> None:
+    def _resize(self, workers: list[Worker], count: int, make: Callable[[], Worker]) -> None:
         while len(workers) < count:
-            worker, consumer = make()
+            worker = make()
             worker.start()
-            workers.append((worker, consumer))
+            workers.append(worker)
         while len(workers) > count:
-            worker, consumer = workers.pop()
-            consumer.close()
-            retired.append(worker)
+            worker = workers.pop()
+            worker.leave()
+            self._retired.append(worker)

@@ -16,7 +16,7 @@ from ga3c.memory.memory import Memory
 from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
 from ga3c.models.model import TrainableModel
-from ga3c.models.schedule import linear
+from ga3c.models.optimizers import linear
 from ga3c.settings.config import Resolved
 
 log = logging.getLogger(__name__)

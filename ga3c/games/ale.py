@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from ale_py import roms
@@ -9,7 +11,7 @@ from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 
 from ga3c.games.names import find_name
-from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played, Stage
+from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played
 from ga3c.games.vector import VectorGames
 from ga3c.settings.declare import ConfigError
 from ga3c.settings.groups import GameSettings
@@ -33,28 +35,12 @@ def plays(game: str) -> bool:
     return find_rom(game) is not None
 
 
-def one_name(game: str) -> str:
-    return find_rom(game) or game
-
-
 def usual_envs(agents: int) -> int:
     """Many together use the cores best: on two, 3x16 has 79 % of what they can give, 6x16 85 % and 3x32 91 %.
 
     But more environments in all are a longer policy lag, and a quarter of a second each until they play.
     """
     return min(max(ENVS_IN_ALL // agents, 8), 32)
-
-
-def make(config: GameSettings, count: int) -> AtariGames:
-    rom = find_rom(config.game)
-    assert rom is not None
-    return AtariGames(config, rom, count)
-
-
-def stage(config: GameSettings) -> Stage:
-    rom = find_rom(config.game)
-    assert rom is not None
-    return AtariStage(config, rom)
 
 
 def sticky_probability(config: GameSettings) -> float:
@@ -64,19 +50,38 @@ def sticky_probability(config: GameSettings) -> float:
     return 0.25 if config.game.endswith(("-v5", "-v0")) else 0.0
 
 
+def _rom(config: GameSettings) -> str:
+    rom = find_rom(config.game)
+    assert rom is not None
+    return rom
+
+
+def _emulators(config: GameSettings, count: int, **others: Any) -> AtariVectorEnv:
+    """What those that train and those that show have in common: no-ops, FIRE and sticky actions come out alike."""
+    return AtariVectorEnv(
+        _rom(config),
+        count,
+        num_threads=1,
+        repeat_action_probability=sticky_probability(config),
+        maxpool=True,
+        noop_max=config.noop_max,
+        use_fire_reset=True,
+        reward_clipping=False,
+        **others,
+    )
+
+
 class AtariGames(VectorGames):
     """K games on ale-py's vector environment, every setting of the emulator passed on purpose."""
 
     _vector: AtariVectorEnv
 
-    def __init__(self, config: GameSettings, rom: str, count: int) -> None:
+    def __init__(self, config: GameSettings, count: int) -> None:
         super().__init__(count)
-        self._vector = AtariVectorEnv(
-            rom,
+        self._vector = _emulators(
+            config,
             count,
-            num_threads=1,
             max_num_frames_per_episode=MAX_FRAMES,
-            repeat_action_probability=sticky_probability(config),
             full_action_space=False,
             autoreset_mode=AutoresetMode.NEXT_STEP,
             img_height=FRAME,
@@ -84,13 +89,9 @@ class AtariGames(VectorGames):
             grayscale=True,
             stack_num=STACK,
             frameskip=FRAMESKIP,
-            maxpool=True,
-            noop_max=config.noop_max,
-            use_fire_reset=True,
             # ``episodic_life`` would restart the whole game at each lost life; ``life_loss_info`` plays on.
             episodic_life=False,
             life_loss_info=config.episodic_life,
-            reward_clipping=False,
         )
         space = self._vector.single_action_space
         assert isinstance(space, gymnasium.spaces.Discrete)
@@ -117,33 +118,26 @@ class AtariGames(VectorGames):
 class AtariStage(AtariGames):
     """A game to look at. That of training has no colours, so they come from a second emulator.
 
-    It repeats the game from the same seed and actions. Both are ale-py's vector environment, so no-ops, FIRE and sticky
-    actions come out alike; should the two ever part, it is noticed.
+    It repeats the game from the same seed and actions; should the two ever part, it is noticed.
     """
 
     fps = 60 / VIEW_SKIP
 
-    def __init__(self, config: GameSettings, rom: str) -> None:
+    def __init__(self, config: GameSettings) -> None:
         from ale_py.env import AtariEnv  # only who looks needs it
 
-        super().__init__(config, rom, 1)
+        super().__init__(config, 1)
         self._pictures: list[np.ndarray] = []
-        height, width = AtariEnv(rom).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
-        self._view = AtariVectorEnv(
-            rom,
+        height, width = AtariEnv(_rom(config)).ale.getScreenDims()  # mostly 210 × 160, but a few are higher
+        self._view = _emulators(
+            config,
             1,
-            num_threads=1,
             max_num_frames_per_episode=2 * MAX_FRAMES,  # only the game itself decides when it is cut
-            repeat_action_probability=sticky_probability(config),
             img_height=height,
             img_width=width,
             grayscale=False,
             stack_num=1,
             frameskip=VIEW_SKIP,
-            maxpool=True,
-            noop_max=config.noop_max,
-            use_fire_reset=True,
-            reward_clipping=False,
         )
 
     def reset(self, seed: int, stagger: int = 0) -> np.ndarray:
@@ -171,3 +165,6 @@ class AtariStage(AtariGames):
     def pictures(self) -> list[np.ndarray]:
         """What there is to see since the last step: (height, width, 3) uint8."""
         return self._pictures
+
+
+make, stage = AtariGames, AtariStage  # as a backend has them

@@ -12,7 +12,7 @@ from gymnasium.spaces.utils import flatten
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ga3c.games.checked_game import Checked, GameFault
-from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played, Stage
+from ga3c.games.spec import FRAME, STACK, Discrete, EnvSpec, Played
 from ga3c.games.vector import VectorGames
 from ga3c.settings.declare import ConfigError
 from ga3c.settings.groups import GameSettings
@@ -25,24 +25,12 @@ def plays(game: str) -> bool:
     return True
 
 
-def one_name(game: str) -> str:
-    return game
-
-
 def usual_envs(agents: int) -> int:
     return USUAL_ENVS
 
 
 def sticky_probability(config: GameSettings) -> float:
     return config.sticky or 0.0
-
-
-def make(config: GameSettings, count: int) -> GymGames:
-    return GymGames(config, count)
-
-
-def stage(config: GameSettings) -> Stage:
-    return GymStage(config)
 
 
 class GymGames(VectorGames):
@@ -68,32 +56,31 @@ class GymGames(VectorGames):
         try:
             observations, _ = self._vector.reset(seed=seed)
             self._begin(seed, stagger)
-            taken = self._encode(observations, np.ones(self.count, dtype=bool))
+            return self._take(observations, first=np.ones(self.count, dtype=bool))
         except GameFault:
             raise
         except Exception as error:
             raise self._misfit(error) from error
-        self._check_finite(taken)
-        return taken
 
     def step(self, actions: np.ndarray) -> Played:
         try:
             *step, _ = self._vector.step(actions + self._first_action)
             observations, rewards, terminated, truncated = self._begin_cut(*step)
-            taken = self._encode(observations, first=self._over)
+            taken = self._take(observations, first=self._over)
         except GameFault:
             raise
         except Exception as error:
             raise self._misfit(error) from error
-        self._check_finite(taken)
         return self._played(taken, rewards, terminated, truncated, terminated | truncated)
 
-    def _check_finite(self, taken: np.ndarray) -> None:
-        """One number that is none would spoil all that is trained together with it."""
+    def _take(self, observations: Any, first: np.ndarray) -> np.ndarray:
+        """As the networks take them; one number that is none would spoil all that is trained together with it."""
+        taken = self._encode(observations, first)
         # Times 0, only what is not finite makes another sum than 0: a quarter of the time of ``isfinite``.
         if len(self._zeros) and taken.ravel().dot(self._zeros) != 0.0:
             (env, *_) = np.argwhere(~np.isfinite(taken))[0]
             raise GameFault(f"GAME={self._game} returned an observation that is not finite: {taken[env, 0]}")
+        return taken
 
     def _misfit(self, error: Exception) -> GameFault:
         """What Gymnasium or numpy say to what ``Checked`` let pass."""
@@ -116,6 +103,9 @@ class GymStage(GymGames):
         if not isinstance(picture, np.ndarray):
             raise ConfigError(f"GAME={self._game} cannot be drawn: it has no render mode rgb_array")
         return [picture]
+
+
+make, stage = GymGames, GymStage  # as a backend has them
 
 
 class Preprocess:

@@ -15,6 +15,11 @@ def backend_of(game: str) -> Backend:
     return next(backend for backend in BACKENDS if backend.plays(game))
 
 
+def one_name(game: str) -> str:
+    """The same for all names of the same game."""
+    return ale.find_rom(game) or game
+
+
 def make_games(config: GameSettings, count: int) -> Games:
     """K environments of the game that the settings name."""
     return backend_of(config.game).make(config, count)

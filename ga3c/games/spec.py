@@ -109,9 +109,6 @@ class Backend(Protocol):
 
     def make(self, config: GameSettings, count: int) -> Games: ...
     def stage(self, config: GameSettings) -> Stage: ...
-    def one_name(self, game: str) -> str:
-        """The same for all names of the same game."""
-
     def sticky_probability(self, config: GameSettings) -> float:
         """STICKY, also where nothing is said."""
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
 from ga3c.memory.experience import Experience
-from ga3c.memory.queue import Queue
+from ga3c.memory.queue import Consumer, Queue
 from ga3c.memory.stats import Stats
 from ga3c.settings.config import Resolved
-
-
-class Batches(Protocol):
-    """One learner's view of a memory: its loop ends when either is closed."""
-
-    def __iter__(self) -> Iterator[list[Experience]]: ...
-    def close(self) -> None: ...
 
 
 class Memory(Protocol):
@@ -23,7 +16,7 @@ class Memory(Protocol):
     def take(self) -> list[Experience] | None:
         """What the next update learns from, if there is enough, without waiting."""
 
-    def consumer(self) -> Batches:
+    def consumer(self) -> Consumer[Experience]:
         """The same for a thread, which waits."""
 
     def learned(self, experiences: list[Experience]) -> None:

@@ -32,7 +32,7 @@ class Steps(NamedTuple):
 class Finisher(Protocol):
     """The part of a rule that makes experiences."""
 
-    schema: Schema
+    schema: Schema  # what experiences consist of
 
     def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
         """The fields of the experience, given the outputs for the observation that its last step reached."""

@@ -29,11 +29,11 @@ from ga3c.messages import wire
 from ga3c.messages.links import REMOTE, identity
 from ga3c.messages.member import Member
 from ga3c.messages.wire import Header, Kind, LayoutError, WireError
-from ga3c.system.sparing_log import SparingLog
+from ga3c.system.logs import SparingLog
+from ga3c.system.private_directory import PrivateDirectory
 
 if TYPE_CHECKING:
     from ga3c.messages.gate import Gate
-    from ga3c.system.private_directory import PrivateDirectory
 
 log = logging.getLogger(__name__)
 
@@ -88,28 +88,17 @@ class Exchange:
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._context = zmq.Context()
-        self._directory: PrivateDirectory | None = None
+        self._directory = PrivateDirectory()
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.LINGER, 0)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._router.setsockopt(zmq.RCVHWM, WAITING_MOST)
         self._router.setsockopt(zmq.MAXMSGSIZE, largest_message)
-        self.endpoint = self._bind()
+        self.endpoint = f"ipc://{self._directory.path / 'server'}"
+        self._router.bind(self.endpoint)
         self._gate = gate
         self._probed = 0.0
         self._welcome = welcome
-
-    def _bind(self) -> str:
-        """An ipc socket in a directory of our own (mode 0700), or loopback TCP where there is no ipc."""
-        if zmq.has("ipc"):
-            from ga3c.system.private_directory import PrivateDirectory  # which needs what only systems with ipc have
-
-            self._directory = PrivateDirectory()
-            endpoint = f"ipc://{self._directory.path / 'server'}"
-            self._router.bind(endpoint)
-            return endpoint
-        port = self._router.bind_to_random_port("tcp://127.0.0.1")
-        return f"tcp://127.0.0.1:{port}"
 
     # Called by any thread.
 
@@ -197,8 +186,7 @@ class Exchange:
             self._gate.close()
         self._wake_in.close()
         self._wake_out.close()
-        if self._directory is not None:
-            self._directory.close()
+        self._directory.close()
 
     def _send_outgoing(self) -> None:
         while self._outgoing:
@@ -301,7 +289,12 @@ class Exchange:
             raise WireError(f"agent {header.agent} has no half {header.half}")
         match header.kind:
             case Kind.REQUEST:
-                self._take_request(member, header, head, body)
+                if member.waiting >= self._halves:
+                    raise WireError(f"agent {header.agent} asks again before it was answered")
+                request = wire.decode_request(header, head, body, self._spec)
+                self._intake.request(request)
+                member.requests += 1
+                member.played += request.played
             case Kind.EXPERIENCE:
                 experience = wire.decode_experience(header, head, body, self._spec, self._schema)
                 if experience.version > member.version:
@@ -319,11 +312,3 @@ class Exchange:
             case _:
                 raise WireError(f"an agent does not send {header.kind.name}")
         member.heard += 1  # only now: one that talks nonsense is as silent as one that says nothing
-
-    def _take_request(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
-        if member.waiting >= self._halves:
-            raise WireError(f"agent {header.agent} asks again before it was answered")
-        request = wire.decode_request(header, head, body, self._spec)
-        self._intake.request(request)
-        member.requests += 1
-        member.played += request.played

@@ -14,7 +14,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ga3c.settings.address import Address, parse_address
 from ga3c.settings.declare import ConfigError
-from ga3c.system.sparing_log import SparingLog
+from ga3c.system.logs import SparingLog
 
 if TYPE_CHECKING:
     from ga3c.messages.keys import ServerKeys

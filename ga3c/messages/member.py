@@ -1,4 +1,4 @@
-"""What is counted of one agent."""
+"""What is counted of one agent: the steps that it played, and its messages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 @dataclass
 class Member:
-    """What is counted of one agent: the steps that it played, and its messages."""
-
     route: bytes = b""  # the name of its connection
     token: bytes = b""  # of an agent of another machine
     gone: str = ""  # what became of an agent of another machine, if it is there no more

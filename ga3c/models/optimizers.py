@@ -1,4 +1,4 @@
-"""Optimizers: how a gradient becomes the next weights."""
+"""Optimizers: how a gradient becomes the next weights, and how their numbers change while a run goes on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from torch import Tensor
 from ga3c.settings.groups import LearningSettings
 
 UPDATE_PIECE = 2**17  # weights
+
+
+def linear(start: float, end: float | None, steps: int, max_steps: int) -> float:
+    """The value on the line from ``start`` at step 0 to ``end`` at ``max_steps``; constant where there is no end."""
+    if end is None or not max_steps:
+        return start
+    return start + (end - start) * min(steps / max_steps, 1.0)
 
 
 class RMSProp:

@@ -112,12 +112,10 @@ def checkpoints_of(run: Path) -> list[Path]:
 
 def load_newest(run: Path) -> tuple[Path, dict[str, np.ndarray], dict[str, Any]]:
     """The newest checkpoint of a run directory that can be read; those that cannot are told."""
-    paths = checkpoints_of(run)
-    for path in paths:
+    *newer, oldest = checkpoints_of(run)
+    for path in newer:
         try:
             return path, *load_checkpoint(path)
         except CheckpointError as error:
-            if path == paths[-1]:
-                raise
             log.warning("%s; the one before it is taken", error)
-    raise AssertionError("a run has at least one checkpoint")
+    return oldest, *load_checkpoint(oldest)

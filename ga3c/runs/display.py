@@ -1,14 +1,16 @@
-"""The live log: one line per interval for files and pipes, or a panel with the same figures on a terminal."""
+"""The live log: one line per interval for files and pipes, or a panel with the same figures on a terminal.
+
+A terminal that went away is no error.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO, Any, Protocol, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.file_proxy import FileProxy
@@ -41,20 +43,9 @@ STAGES = {
 EXTRAS = ("gap", "bar gap", "Loss", "Dropped", "Policy lag", "Stage", "Limit", "bar", "Time", "Speed", "Progress")
 
 
-class Display(Protocol):
-    """What a run shows while it trains; a terminal that went away is no error."""
-
-    def update(self, row: dict[str, Any]) -> None:
-        """Show a row of ``ga3c.memory.figures.window_row``."""
-
-    def log_handler(self, formatter: logging.Formatter) -> logging.Handler:
-        """A handler whose lines do not disturb the display."""
-
-    def close(self) -> None:
-        """Leave the terminal as it was found, with the last figures on it; may be called twice."""
-
-
-def make_display(config: Config, where: str, stream: TextIO, figures: Sequence[Figure] = FIGURES) -> Display:
+def make_display(
+    config: Config, where: str, stream: TextIO, figures: Sequence[Figure] = FIGURES
+) -> PanelDisplay | PlainDisplay:
     """A panel if ``stream`` is a terminal that a person looks at, else plain lines. ``where``: the run directory."""
     console = Console(file=stream, highlight=False)
     # FORCE_COLOR makes rich call a pipe a terminal, so the stream is asked as well.
@@ -82,18 +73,13 @@ class PlainDisplay:
     """One line per update."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = _SafeStream(stream)
+        self.stream = cast(TextIO, _SafeStream(stream))
 
     def update(self, row: dict[str, Any]) -> None:
-        print(format_line(row), file=self._stream, flush=True)
-
-    def log_handler(self, formatter: logging.Formatter) -> logging.Handler:
-        handler = logging.StreamHandler(self._stream)
-        handler.setFormatter(formatter)
-        return handler
+        print(format_line(row), file=self.stream, flush=True)
 
     def close(self) -> None:
-        self._stream.flush()
+        self.stream.flush()
 
 
 class PanelDisplay:
@@ -103,6 +89,7 @@ class PanelDisplay:
         self.console = console
         # Inside rich an error would leave the cursor hidden, and a broken pipe would end the program.
         console.file = cast(IO[str], _SafeStream(console.file))
+        self.stream = cast(TextIO, FileProxy(console, console.file))  # for lines that do not disturb the panel
         self._config, self._where, self._figures = config, where, figures
         self._panel: Panel | None = None
         self._closed = False
@@ -111,18 +98,15 @@ class PanelDisplay:
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=out, redirect_stderr=err)
 
     def update(self, row: dict[str, Any]) -> None:
+        """Show a row of ``ga3c.memory.figures.window_row``."""
         if self._closed:
             return
         self._panel = make_panel(row, self._config, self._where, *self.console.size, self._figures)
         self._live.start()  # does nothing from the second time on
         self._live.update(self._panel, refresh=True)
 
-    def log_handler(self, formatter: logging.Formatter) -> logging.Handler:
-        handler = logging.StreamHandler(cast(TextIO, FileProxy(self.console, self.console.file)))
-        handler.setFormatter(formatter)
-        return handler
-
     def close(self) -> None:
+        """Leave the terminal as it was found, with the last figures on it; may be called twice."""
         self._closed = True
         if self._panel is not None:
             self._panel.subtitle = None  # there is nothing left to stop

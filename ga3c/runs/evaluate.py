@@ -24,7 +24,7 @@ from ga3c.games.spec import EnvSpec, Games
 from ga3c.models.batches import Batches
 from ga3c.models.model import Model
 from ga3c.runs.checkpoint import CheckpointError, load_checkpoint, load_newest
-from ga3c.runs.resolve import resolve
+from ga3c.runs.resolve import probe, resolve
 from ga3c.settings.commands import EvalOptions, PolicyOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import read_words, settings_that
@@ -155,9 +155,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate a checkpoint; ``watch`` gets, after each step of all tables, the games that it ended."""
     saved = Saved.load(options)
-    example = make_games(saved.config, 1)
-    policy = Policy(saved, example.spec)
-    example.close()
+    policy = Policy(saved, probe(saved.config))
     results: list[GameResult] = []
     for ended in play_games(policy, saved.config, options, tables):
         results += ended

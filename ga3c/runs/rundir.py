@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ga3c.memory.figures import FIGURES, Figure
 from ga3c.memory.stats import GameRecord
@@ -25,6 +25,37 @@ log = logging.getLogger(__name__)
 
 EPISODES_HEADER = b"seconds,steps,episode,score,length\n"
 PROBE = b"\n" * 1024  # less than any file of a run, and more than a full disk takes
+
+
+class Rates(TypedDict):
+    """Of the whole session, from its first prediction on."""
+
+    pps: float
+    tps: float
+    trained_per_second: float
+    agents: int
+    remote_agents: int
+    predictors: int
+    trainers: int
+    lag_mean: float
+
+
+class Summary(Rates):
+    """What ``train`` returns, and ``summary.json``."""
+
+    steps: int
+    updates: int
+    episodes: int
+    seconds: float
+    score: float | None  # mean of the last games; None: there was none
+    lag_max: int
+    stale_steps: int
+    lost_steps: int
+    unaccounted_steps: int
+    bad_updates: int
+    bad_messages: int
+    run: str  # its directory
+    exit_reason: str
 
 
 class RunDirectory:
@@ -74,9 +105,9 @@ class RunDirectory:
         lines = [f"{game.seconds:.1f},{game.steps},{game.episode},{game.score:g},{game.length}\n" for game in games]
         self._add("episodes.csv", "".join(lines).encode(), EPISODES_HEADER)
 
-    def write_summary(self, summary: dict[str, Any]) -> bool:
+    def write_summary(self, summary: Summary) -> bool:
         """Returns whether it is there now."""
-        return self._try("summary.json", lambda: write_json(self.path / "summary.json", summary))
+        return self._try("summary.json", lambda: write_json(self.path / "summary.json", {**summary}))
 
     def close(self) -> None:
         """Write what still waits, and let another run have the directory."""

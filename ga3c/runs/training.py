@@ -15,21 +15,20 @@ from ga3c.agents.crew import AgentsKeepDying
 from ga3c.algorithms.rule import make_acting
 from ga3c.engines.engine import Engine, make_engine
 from ga3c.engines.server import Server
-from ga3c.games.make import backend_of
+from ga3c.games.make import one_name
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import FIGURES, window_row
 from ga3c.memory.stats import Snapshot, Stats
 from ga3c.runs.checkpoint import CheckpointError, load_newest
-from ga3c.runs.display import Display, make_display
+from ga3c.runs.display import make_display
 from ga3c.runs.resolve import probe, resolve
-from ga3c.runs.rundir import RunDirectory
+from ga3c.runs.rundir import Rates, RunDirectory, Summary
 from ga3c.runs.saving import Saving
-from ga3c.runs.summary import Rates, Summary
 from ga3c.runs.tuning import Tuning
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, settings_that
 from ga3c.system.limits import MEMORY_WITH_TORCH, limit_advice, make_room
-from ga3c.system.logs import SHORT, RunLog
+from ga3c.system.logs import RunLog, screen_handler
 from ga3c.system.signals import stop_requests
 
 if TYPE_CHECKING:
@@ -81,10 +80,8 @@ class Training:
         self._config = config = config.replace(run=str(self._directory.path))
         self._saving = Saving(self._directory.checkpoints, config, self._stats)
         self._figures = (*FIGURES, *make_acting(config, spec).figures)
-        self._display: Display = make_display(config, config.run, sys.stderr, self._figures)
-        self._log = RunLog(
-            self._directory.path / "log.txt", self._display.log_handler(logging.Formatter(SHORT, "%H:%M:%S"))
-        )
+        self._display = make_display(config, config.run, sys.stderr, self._figures)
+        self._log = RunLog(self._directory.path / "log.txt", screen_handler(self._display.stream))
         self._model: TrainableModel | None = None
         self._engine: Engine | None = None
         self._tuning: Tuning | None = None
@@ -245,7 +242,7 @@ class Training:
                 log.error("%s", reason)
         summary = self._summary(rates, reason)
         if not refused:  # else it is no run, and one that was to be resumed stays as it is
-            if self._directory.write_summary({**summary}):
+            if self._directory.write_summary(summary):
                 log.info("%s: summary in %s", reason, self._directory.path / "summary.json")
             else:
                 log.warning("%s: there is no summary of it", reason)
@@ -276,7 +273,7 @@ class Training:
         if not self._config.resume:
             return {}, {}
         path, arrays, state = load_newest(Path(self._config.resume))
-        if _same_game(state["game"]) != _same_game(self._config.game):
+        if one_name(state["game"]) != one_name(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
         for name in settings_that(Config, "decides", "model"):
             saved, wanted = state["config"][name], getattr(self._config, name)
@@ -297,7 +294,3 @@ def explain(error: Exception, config: Resolved) -> str:
 
             advice = advice or memory_advice(part)
     return f"{error}. {advice}" if advice else str(error)
-
-
-def _same_game(game: str) -> str:
-    return backend_of(game).one_name(game)

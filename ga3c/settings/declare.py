@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": (int, float), "str": str}
+
 
 class ConfigError(ValueError):
     """A setting that cannot be used; the message says which and what would be right."""
@@ -135,13 +137,7 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
     kind = str(field.type).removesuffix(" | None")
     if value is None and optional:
         return
-    right = {
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, (int, float)) and not isinstance(value, bool),
-        "str": isinstance(value, str),
-    }[kind]
-    if not right:
+    if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise ConfigError(f"{key}={value!r} is not of type {kind}")
     if limits["choices"] and value not in limits["choices"]:
         known = [choice for choice in limits["choices"] if choice]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections import deque
@@ -87,10 +88,6 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def lock_directory(path: Path) -> int | None:
     """Take the directory for this process alone; the kernel gives it back when the process ends, however that is."""
-    try:
-        import fcntl
-    except ImportError:  # not a Unix
-        return None
     number = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)

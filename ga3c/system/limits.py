@@ -6,6 +6,7 @@ import contextlib
 import errno
 import math
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,10 +29,6 @@ def available_memory() -> float:
 
 def most_agents() -> float:
     """Agents that the limits on open files and processes have room for."""
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return math.inf
     needed = {resource.RLIMIT_NOFILE: DESCRIPTORS_PER_AGENT}
     if hasattr(resource, "RLIMIT_NPROC"):
         needed[resource.RLIMIT_NPROC] = TASKS_PER_AGENT
@@ -49,10 +46,6 @@ def make_room(agents: int, memory_each: float = 0.0) -> None:
             f"{_agents(agents)} about {needed_memory / 1e9:.1f} GB of memory, and {memory / 1e9:.1f} GB are left: "
             "use fewer AGENTS"
         )
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return
     files, tasks = _needed(agents)
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != most:

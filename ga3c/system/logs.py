@@ -16,16 +16,37 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from multiprocessing_logging import MultiProcessingHandler
 
 from ga3c.system.files import Appender
-from ga3c.system.sparing_log import LEAST_SECONDS
 
 FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
 PACKAGES = ("ga3c", "tuner")
 END = "ga3c.end-of-log"
+LEAST_SECONDS = 10.0  # between two lines about the same
 SHORT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class SparingLog:
+    """Warns in few lines of what strangers may cause as often as they like.
+
+    ``text`` has the number of these events, and what is said of the last one.
+    """
+
+    def __init__(self, log: logging.Logger, text: str) -> None:
+        self._log = log
+        self._text = text
+        self._untold = 0
+        self._told = -LEAST_SECONDS
+
+    def add(self, last: object) -> None:
+        self._untold += 1
+        now = time.monotonic()
+        if now - self._told > LEAST_SECONDS:
+            self._log.warning(self._text, self._untold, last)
+            self._untold, self._told = 0, now
 
 
 @dataclass
@@ -135,6 +156,13 @@ class LogFile(logging.Handler):
                 self._instead.handle(
                     logging.makeLogRecord({"msg": message, "levelno": logging.WARNING, "levelname": "WARNING"})
                 )
+
+
+def screen_handler(stream: TextIO) -> logging.Handler:
+    """Lines for a person who looks on."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter(SHORT, "%H:%M:%S"))
+    return handler
 
 
 class RunLog:

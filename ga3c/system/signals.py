@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -82,9 +82,9 @@ def _first_signal(act: Callable[[], None], *, last: bool = False) -> Iterator[No
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(numbers: Iterable[int] = USUAL) -> Iterator[None]:
     """Signals wait meanwhile. Who is started meanwhile inherits that, until it says what they mean to it."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, set(USUAL))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
@@ -95,16 +95,14 @@ def follow_parent(on_sigterm: Handler = signal.SIG_DFL) -> None:
     """What a process does first that another one has started and looks after: it ends with it, and by its decision."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
     signal.signal(signal.SIGTERM, on_sigterm)
-    end_with_parent(signal.SIGKILL)  # also where the process is paused, or hangs, and nothing in it looks at the parent
-
-
-def end_with_parent(number: int) -> None:
-    """The kernel sends this process that signal when the one that started it ends, however that is (on Linux)."""
-    ready_to_end_with_parent(number)()
+    ready_to_end_with_parent(signal.SIGKILL)()  # also where the process is paused, or hangs, and looks at no parent
 
 
 def ready_to_end_with_parent(number: int) -> Callable[[], Any]:
-    """The same, to be called between fork and exec, where nothing may be loaded any more."""
+    """What lets the kernel send this process that signal when the one that started it ends, however that is (on Linux).
+
+    It may be called between fork and exec, where nothing may be loaded any more.
+    """
     if sys.platform != "linux":
         return lambda: None
     import ctypes  # not at the top: it takes milliseconds in which nobody would look after signals

@@ -107,7 +107,7 @@ def test_one_agent_makes_the_updates_of_one_thread_with_the_other_model(tmp_path
     config = alone.config.replace(algo="ga3c")
     memory = make_memory(config, stats)
     workers = Workers(config, spec_of("CartPole-v1"), memory, stats)
-    rounds = Rounds(workers.predictor(), workers.trainer(), memory, stats)
+    rounds = Rounds(workers.predictor(), workers.trainer().train, memory, stats)
     stats.ledger.open(4, alone.config.envs_per_agent)
     for player, turn in begin_players(alone.config, 4):
         rounds.join(player, turn)
@@ -156,7 +156,7 @@ def test_the_learning_rate_follows_the_steps_of_all_agents(tmp_path):
 @pytest.mark.processes
 def test_agents_train_together_and_all_that_they_do_is_counted(start):
     serving = start(**{**CARTPOLE, "agents": 2})
-    serving.wait_until(lambda: serving.server.agents_playing == 2, 120)
+    serving.wait_until(lambda: serving.server._agents.crew.playing == 2, 120)
     serving.wait_until(lambda: serving.stats.totals.updates > 300, 120)
     assert serving.server.setting == {"agents": 2, "predictors": 0, "trainers": 0, "remote_agents": 0}
     assert serving.server._numbers.steps.item() == serving.stats.totals.steps
@@ -185,7 +185,7 @@ def test_a_killed_agent_is_replaced_and_its_updates_stay(start, number, end):
     os.kill(serving.processes()[first].pid, number)
     updates = serving.server.model.updates
     serving.wait_until(lambda: serving.processes().keys() - {first}, 60)
-    serving.wait_until(lambda: serving.server.agents_playing and serving.server.model.updates > updates + 20, 120)
+    serving.wait_until(lambda: serving.server._agents.crew.playing and serving.server.model.updates > updates + 20, 120)
     assert f"agent {first} {end} and is replaced" in serving.log_path.read_text()
     serving.server.stop()
     assert_all_counted(serving.stats.totals)

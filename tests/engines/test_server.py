@@ -57,7 +57,7 @@ def test_resizes_while_it_runs(start):
 def test_an_update_that_takes_long_is_waited_for_at_the_end(start, monkeypatch):
     run = start()
     run.wait_until(lambda: run.stats.totals.updates > 5)
-    ((trainer, _),) = run.server._trainers
+    (trainer,) = run.server._trainers
     gradient, join, begun, waited_for = run.model.gradient, trainer.join, threading.Event(), threading.Event()
 
     def slow(loss):

@@ -21,7 +21,7 @@ from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
 from ga3c.models.model import Model
-from ga3c.models.schedule import linear
+from ga3c.models.optimizers import linear
 from ga3c.settings.config import Resolved
 
 SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", action=Discrete(4))

@@ -15,7 +15,7 @@ from ga3c.messages import wire
 from ga3c.messages.links import identity
 from ga3c.messages.wire import Header, Kind
 from ga3c.system.limits import resident_memory
-from ga3c.system.sparing_log import LEAST_SECONDS
+from ga3c.system.logs import LEAST_SECONDS
 from tests.helpers.exchange_at_work import (
     ENVS,
     HALVES,

@@ -36,7 +36,8 @@ class SerialRun:
             self.model.load(state["updates"], arrays)
             saved = state["play"]
         self.server.start(saved)
-        self.server.finish_starting()
+        for _ in self.server._starting:
+            pass
         self.rounds = 0
 
     def play(self, *, rounds=0, updates=0):

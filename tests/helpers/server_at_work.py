@@ -9,7 +9,7 @@ from ga3c.memory.stats import Stats
 from ga3c.runs.display import PlainDisplay
 from ga3c.runs.resolve import probe, resolve
 from ga3c.settings.config import Config
-from ga3c.system.logs import RunLog
+from ga3c.system.logs import RunLog, screen_handler
 from tests.helpers.waiting import wait_until
 
 CARTPOLE = {"game": "CartPole-v1", "hidden": 16, "envs_per_agent": 2, "min_batch": 10, "agents": 2}
@@ -24,7 +24,7 @@ class Run:
         self.config = resolve(config, spec)
         self.log_path = path / "log.txt"
         with open(os.devnull, "w") as nowhere:
-            handler = PlainDisplay(nowhere).log_handler(None)
+            handler = screen_handler(PlainDisplay(nowhere).stream)
         self.log = RunLog(self.log_path, handler)
         self.stats = Stats()
         self.server = make_engine(self.config, spec, self.stats, self.log.queue)

@@ -171,7 +171,7 @@ def test_panel_only_on_a_terminal_that_a_person_looks_at(monkeypatch: pytest.Mon
 def test_lost_terminal_does_not_raise(stream_type: type[io.StringIO], capsys: pytest.CaptureFixture[str]) -> None:
     stream = stream_type()
     display = make_display(Config(max_steps=10**6), WHERE, stream)
-    handler = display.log_handler(logging.Formatter("%(message)s"))
+    handler = logging.StreamHandler(display.stream)
     display.update(make_row())
     stream.close()
     display.update(make_row())
@@ -231,7 +231,8 @@ def test_panel_on_a_terminal() -> None:
     console = Console(file=stream, force_terminal=True, width=60, height=20)
     display = PanelDisplay(Config(max_steps=10**6), WHERE, console)
     out, err = sys.stdout, sys.stderr
-    handler = display.log_handler(logging.Formatter("%(levelname)s %(message)s"))
+    handler = logging.StreamHandler(display.stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     display.update(make_row())
     handler.emit(logging.makeLogRecord({"msg": "agent 3 [bold]left[/bold]", "levelname": "WARNING"}))
     display.update(make_row(steps=654_321))

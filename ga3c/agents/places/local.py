@@ -18,6 +18,7 @@ from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 
 from ga3c.agents.places.place import Running, Task
+from ga3c.system.signals import undisturbed
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # of an agent
 
@@ -27,11 +28,8 @@ class LocalPlace:
         body, given = task
         process = _Process(target=body, args=given, name=f"agent-{number}", daemon=True)
         # A Ctrl-C goes to the whole group, also to a child that cannot ignore it yet: it inherits this thread's mask.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with undisturbed({signal.SIGINT}):
             process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return process
 
 

@@ -5,16 +5,37 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ga3c.algorithms.actor_critic.loss import actor_critic_loss
-from ga3c.algorithms.actor_critic.network import ActorCriticNetwork
 from ga3c.algorithms.actor_critic.vtrace import vtrace, vtrace_on_device
-from ga3c.games.spec import EnvSpec
+from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.models.batches import TrainingBatch
 from ga3c.models.model import Loss
 from ga3c.models.names import network_name
-from ga3c.models.schedule import linear
+from ga3c.models.network import Head, Network
+from ga3c.models.optimizers import linear
 from ga3c.settings.config import Resolved
+
+POLICY_GAIN, VALUE_GAIN = 0.01, 1.0  # a first policy without preferences
+
+
+class ActorCriticNetwork(Network):
+    """A softmax policy and a linear value on the same hidden layers."""
+
+    def __init__(self, name: str, spec: EnvSpec, hidden: int, *, normalize: bool = False) -> None:
+        assert isinstance(spec.action, Discrete)
+        heads = (Head(spec.action.n, POLICY_GAIN), Head(1, VALUE_GAIN))
+        super().__init__(name, spec, hidden, heads, normalize=normalize)
+
+    def forward(self, flat: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Policies (n, actions) and values (n)."""
+        preferences, values = self.heads(flat, observations)
+        return functional.softmax(preferences, dim=1), values.squeeze(1)
+
+    def outputs(self, flat: Tensor, observations: Tensor) -> Tensor:
+        preferences, values = self.heads(flat, observations)
+        return torch.cat([functional.softmax(preferences, dim=1), values], dim=1)
 
 
 class Learning:

@@ -6,7 +6,7 @@ Equations 3 to 9 in the appendix of Dalton et al. 2019 (CuLE), after Espeholt et
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,13 +43,8 @@ def vtrace(
     c[there] = np.minimum(ratios, c_bar)
     reward[there] = rewards
     value[there] = values
-    target, advantage = np.empty((2, *there.shape))
-    next_value = next_target = following.astype(np.float64)
-    for t in range(longest - 1, -1, -1):
-        advantage[:, t] = rho[:, t] * (reward[:, t] + discount * next_target - value[:, t])
-        error = rho[:, t] * (reward[:, t] + discount * next_value - value[:, t])
-        target[:, t] = value[:, t] + error + discount * c[:, t] * (next_target - next_value)
-        next_value, next_target = value[:, t], target[:, t]
+    target, advantage = found = np.empty((2, *there.shape))
+    _work_back(found, rho, c, reward, value, following.astype(np.float64), discount)
     return Targets(target[there], advantage[there])
 
 
@@ -77,11 +72,17 @@ def vtrace_on_device(
 
     rho, c = rows(ratios.clamp(max=rho_bar)), rows(ratios.clamp(max=c_bar))
     reward, value = rows(rewards), rows(values)
-    target, advantage = torch.empty((2, *value.shape), dtype=kind, device=device)
-    next_value = next_target = following.to(kind)
-    for t in range(longest - 1, -1, -1):
+    target, advantage = found = torch.empty((2, *value.shape), dtype=kind, device=device)
+    _work_back(found, rho, c, reward, value, following.to(kind), discount)
+    return target.flatten()[places].float(), advantage.flatten()[places].float()
+
+
+def _work_back(found: Any, rho: Any, c: Any, reward: Any, value: Any, following: Any, discount: float) -> None:
+    """Find targets and advantages of all rows, from the last column on; numpy's arrays and torch's tensors alike."""
+    target, advantage = found
+    next_value = next_target = following
+    for t in range(value.shape[1] - 1, -1, -1):
         advantage[:, t] = rho[:, t] * (reward[:, t] + discount * next_target - value[:, t])
         error = rho[:, t] * (reward[:, t] + discount * next_value - value[:, t])
         target[:, t] = value[:, t] + error + discount * c[:, t] * (next_target - next_value)
         next_value, next_target = value[:, t], target[:, t]
-    return target.flatten()[places].float(), advantage.flatten()[places].float()
