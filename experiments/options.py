@@ -8,7 +8,8 @@ from pathlib import Path
 from ga3c.settings.commands import require_file
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError, check, setting
-from ga3c.settings.groups import MIN_BATCH, NETWORKS
+from ga3c.settings.groups import NETWORKS
+from ga3c.settings.recipes import MIN_BATCH
 
 BUDGETS = ("toy", "laptop", "paper")  # of an experiment
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ga3c.system.limits import resident_memory
+from ga3c.system.malloc import keep_freed_memory
 from ga3c.system.signals import follow_parent, undisturbed
 
 ANSWER_SECONDS = 60.0  # for an answer, at most, where nothing else is said
@@ -174,6 +175,7 @@ def _run(body: Callable[..., None], link: Connection, directory: Path, arguments
     follow_parent()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     tempfile.tempdir = str(directory)
+    keep_freed_memory()  # as a run from the command line does: so what is compared with one has the same
     orders = Orders(link)
     try:
         body(orders, *arguments)

@@ -172,6 +172,7 @@ OFFENCES: list[tuple[Rule, str, str, str]] = [
     (algorithms_in_their_table, "tuner/page.py", "LONE = 'a3c'\nlone = LONE != algo", ":2 asks for 'a3c'"),
     (algorithms_in_their_table, "experiments/soak.py", "match a:\n    case 'x' | 'ga3c':\n        pass", ":2 asks for"),
     (algorithms_in_their_table, "ga3c/runs/training.py", "engine = {'a3c': lone}[algo]", ":1 asks for 'a3c'"),
+    (algorithms_in_their_table, "ga3c/runs/training.py", "usual = RECIPES['a3c'].usual", ":1 asks for 'a3c'"),
 ]
 RULES = list(dict.fromkeys(rule for rule, *_ in OFFENCES))
 

@@ -33,7 +33,6 @@ from ga3c.messages.links import AgentLink
 from ga3c.messages.wire import MAX_ENVS
 from ga3c.settings.config import Resolved
 from ga3c.system.logs import RunLog
-from ga3c.system.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
     from ga3c.engines.workers import Workers
@@ -118,7 +117,6 @@ def serve(orders: Orders, config: Resolved, spec: EnvSpec, directory: Path) -> N
     stats = Stats()
     log_path = directory / f"log-{os.getpid()}.txt"
     log = RunLog(log_path, logging.NullHandler())
-    keep_freed_memory()  # as a run from the command line does
     server = MeasuredServer(config, spec, stats, log.queue)
     try:
         server.prepare()

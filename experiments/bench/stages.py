@@ -90,7 +90,7 @@ def forward_stage(workers: Workers, count: int) -> Callable[[], Any]:
 
 
 def predict_stage(workers: Workers, count: int) -> Callable[[], Any]:
-    """All that a predictor does for this many requests of one observation: batch, forward, replies."""
+    """All that a predictor does for this many requests of one observation: batch, forward, an answer for each."""
     observations = make_observations(workers.model.network.spec, count)
     requests = [Request(agent, 0, 0, b"\1", observations[agent : agent + 1]) for agent in range(count)]
     return partial(workers.predictor().predict, requests)

@@ -18,7 +18,7 @@ from ga3c.agents.supervision import Supervision
 from ga3c.messages.keys import read_agent_keys
 from ga3c.settings.commands import AgentsOptions
 from ga3c.settings.declare import read_words
-from ga3c.system.limits import available_cores, make_room, why_not_started
+from ga3c.system.limits import available_cores, raise_limits, why_not_started
 from ga3c.system.logs import RunLog, screen_handler
 from ga3c.system.signals import stop_requests
 
@@ -42,7 +42,7 @@ class RemoteCrew:
         self._server = options.server
         self._keys = read_agent_keys(options.keys) if options.keys else None
         self._count = options.agents or available_cores()
-        make_room(self._count)
+        raise_limits(self._count)
         self._log_queue = log_queue
         self._interrupted = interrupted
         self._supervision = Supervision(place or LocalPlace())

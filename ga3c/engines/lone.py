@@ -32,9 +32,13 @@ class LoneServer:
         self._log_queue = log_queue
         self._directory = PrivateDirectory()
         self._lock_path = self._directory.path / "updates"
-        network = make_learning(config, spec).network
-        self._numbers = SharedNumbers.make(config, network)
-        self.model = SharedModel(config, network, self._numbers, ProcessLock(self._lock_path))
+        try:
+            network = make_learning(config, spec).network
+            self._numbers = SharedNumbers.make(config, network)
+            self.model = SharedModel(config, network, self._numbers, ProcessLock(self._lock_path))
+        except BaseException:  # memory may be short, and nobody stops what was never made
+            self._release()
+            raise
         self._reports = Reports(stats)
         self._agents = Agents(config, self._reports, stats, self._task)
 
@@ -71,6 +75,9 @@ class LoneServer:
         self._agents.stop(STOP_SECONDS)
         # Agents that were killed did not tell of their last updates, which are in the weights.
         self._stats.add(updates=max(self.model.updates - self._stats.totals.updates, 0))
+        self._release()
+
+    def _release(self) -> None:
         self._directory.close()
         self._give_threads_back()
 

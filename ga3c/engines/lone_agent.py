@@ -16,7 +16,7 @@ from ga3c.agents.process import describe_failure, set_up_process
 from ga3c.algorithms.rule import make_learning
 from ga3c.engines.lone_reports import Reporter, ServerGone
 from ga3c.engines.rounds import Rounds
-from ga3c.engines.trainer import NotFinite
+from ga3c.engines.trainer import UpdatesNotFinite
 from ga3c.engines.workers import Workers
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.experience import Experience
@@ -106,6 +106,6 @@ def run_lone_agent(
     except Exception as error:
         log.exception("agent %d failed", task.agent)
         with contextlib.suppress(ServerGone):
-            reporter.fail(describe_failure(error), for_all=isinstance(error, NotFinite))
+            reporter.fail(describe_failure(error), for_all=isinstance(error, UpdatesNotFinite))
         sys.exit(1)  # which waits until the queue has taken the traceback
     log_queue.cancel_join_thread()  # a good end must not wait for a log that nobody reads any more

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from ga3c.memory.stats import Stats
-from ga3c.memory.turn import Reply, Request
-from ga3c.messages.exchange import Answer
+from ga3c.memory.turn import Answer, Reply, Request
 from ga3c.models.batches import Batches
 from ga3c.models.model import TrainableModel
 

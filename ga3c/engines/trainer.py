@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 BAD_UPDATES_IN_A_ROW = 5
 
 
-class NotFinite(RuntimeError):
+class UpdatesNotFinite(RuntimeError):
     """Loss or gradient was not finite several times in a row."""
 
 
@@ -44,7 +44,9 @@ class BadUpdates:
             self._in_a_row += 1
             log.warning("update skipped: loss %g, gradient norm %g (%d in a row)", loss, norm, self._in_a_row)
             if self._in_a_row >= BAD_UPDATES_IN_A_ROW:
-                raise NotFinite(f"{self._in_a_row} updates in a row were not finite; the last good weights are kept")
+                raise UpdatesNotFinite(
+                    f"{self._in_a_row} updates in a row were not finite; the last good weights are kept"
+                )
 
 
 class Trainer:

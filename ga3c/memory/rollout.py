@@ -12,7 +12,7 @@ from ga3c.games.spec import EnvSpec, Played
 from ga3c.memory.experience import Experience, Schema, finite
 
 
-class NotFinite(RuntimeError):
+class StepsNotFinite(RuntimeError):
     """Steps of which no experience can be made."""
 
 
@@ -115,7 +115,7 @@ class Track:
         fields = self._rule.finish(steps, outputs)
         for name, numbers in fields.items():
             if not finite(numbers):  # here it can still be said where they come from
-                raise NotFinite(f"{name} that are not finite")
+                raise StepsNotFinite(f"{name} that are not finite")
         experience = Experience(
             agent=agent,
             env=self.number,

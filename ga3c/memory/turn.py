@@ -32,6 +32,9 @@ class Reply(NamedTuple):
     outputs: np.ndarray  # (n, width): what they are is the rule's business
 
 
+Answer = tuple[int, Reply]  # and the agent that it is for
+
+
 class Turn(NamedTuple):
     """What comes of a reply: what it completed, and the request that asks for the next one."""
 

@@ -24,7 +24,7 @@ from ga3c.memory.experience import Schema
 from ga3c.memory.intake import Intake
 from ga3c.memory.ledger import LedgerError
 from ga3c.memory.stats import Stats
-from ga3c.memory.turn import Reply
+from ga3c.memory.turn import Answer
 from ga3c.messages import wire
 from ga3c.messages.links import REMOTE, identity
 from ga3c.messages.member import Member
@@ -42,9 +42,6 @@ WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, 
 FORMER_MOST = 4096  # agents that left and are remembered: what comes of an older one is bad
 MAX_REMOTE = 4096  # agents of other machines
 PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
-
-
-Answer = tuple[int, Reply]  # and the agent that it is for
 
 
 class Outgoing(NamedTuple):

@@ -32,11 +32,16 @@ class TrainingBatch(NamedTuple):
         return len(self.observations)
 
     def on_device(self, numbers: np.ndarray) -> Tensor:
-        """These few numbers, beside the observations. From unpinned memory, CUDA would wait for all threads."""
-        here, device = torch.from_numpy(numbers), self.observations.device
-        if device.type == "cuda":
-            return here.pin_memory().to(device, non_blocking=True)
-        return here.to(device)
+        """These few numbers, beside the observations."""
+        return on_device(numbers, self.observations.device)
+
+
+def on_device(numbers: np.ndarray, device: torch.device) -> Tensor:
+    """Few numbers, there. From unpinned memory, CUDA would wait for all threads."""
+    here = torch.from_numpy(numbers)
+    if device.type == "cuda":
+        return here.pin_memory().to(device, non_blocking=True)
+    return here.to(device)
 
 
 class Batches:

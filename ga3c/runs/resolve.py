@@ -6,7 +6,6 @@ from ga3c.games.make import backend_of, make_games
 from ga3c.games.spec import EnvSpec
 from ga3c.models.names import network_name
 from ga3c.settings.config import Config, Resolved
-from ga3c.settings.declare import ConfigError
 from ga3c.system.limits import available_cores
 
 
@@ -20,10 +19,6 @@ def probe(config: Config) -> EnvSpec:
 def resolve(config: Config, spec: EnvSpec) -> Resolved:
     """The settings with every ``auto`` decided, by the cores, the game and the recipe of the algorithm."""
     recipe = config.recipe
-    if recipe.agents_learn and config.device not in ("auto", "cpu"):
-        raise ConfigError(
-            f"ALGO={config.algo} trains on the CPU, in every agent by itself: DEVICE={config.device} is for others"
-        )
     usual = {name: value for name, value in recipe.usual.items() if getattr(config, name) is None}
     config = config.replace(**usual)
     agents, envs = _fleet(config)
@@ -35,7 +30,7 @@ def resolve(config: Config, spec: EnvSpec) -> Resolved:
         "envs_per_agent": envs,
         "sticky": backend_of(config.game).sticky_probability(config),
         # There is nothing to tune where others decide how many play.
-        "tuner": "off" if recipe.untuned or config.serial or not agents else config.tuner,
+        "tuner": "off" if recipe.untuned or not agents else config.tuner,
         "tuner_lag": config.max_lag / 2 if config.tuner_lag is None else config.tuner_lag,
         "network": network_name(config, spec),
         "torch_threads": config.torch_threads or 1,

@@ -66,7 +66,7 @@ class RunDirectory:
         self._growing: dict[str, Appender] = {}
         self._use_tensorboard = config.tensorboard
         self._events_file = ""
-        self._config: Config | None = None
+        self._settings: dict[str, Any] = {}
         self.path = Path(config.run or config.resume) if config.run or config.resume else _new_directory(config.game)
         self._lock: int | None = None
         try:
@@ -89,13 +89,13 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
-    def write_config(self, config: Config) -> None:
-        self._config = config
-        self._try("config.json", lambda: write_json(self.path / "config.json", config.to_dict()))
+    def write_config(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._try("config.json", lambda: write_json(self.path / "config.json", settings))
 
     def add_metrics(self, row: dict[str, Any], figures: Sequence[Figure] = FIGURES) -> None:
-        if self._config is not None and not (self.path / "config.json").exists():
-            self.write_config(self._config)  # nobody could resume the run without
+        if self._settings and not (self.path / "config.json").exists():
+            self.write_config(self._settings)  # nobody could resume the run without
         self._add("metrics.jsonl", (json.dumps(row) + "\n").encode())
         if self._use_tensorboard:
             self._try("TensorBoard events", lambda: self._add_events(row, figures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -27,7 +28,7 @@ from ga3c.runs.saving import Saving
 from ga3c.runs.tuning import Tuning
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError, settings_that
-from ga3c.system.limits import MEMORY_WITH_TORCH, limit_advice, make_room
+from ga3c.system.limits import MEMORY_WITH_TORCH, limit_advice, room_for
 from ga3c.system.logs import RunLog, screen_handler
 from ga3c.system.signals import stop_requests
 
@@ -56,21 +57,32 @@ def train(config: Config) -> Summary:
 
 def run_training(config: Config, interrupted: threading.Event) -> Summary:
     """``train`` for a caller who has its own way to interrupt."""
+    alone = config.recipe.agents_learn
+    if alone and config.device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"ALGO={config.algo} trains on the CPU, in every agent by itself: DEVICE={config.device} is for others"
+        )
     spec = probe(config)
     resolved = resolve(config, spec)
-    if not resolved.serial:
-        make_room(resolved.agents, memory_each=MEMORY_WITH_TORCH if resolved.recipe.agents_learn else 0.0)
-    if interrupted.is_set():
-        raise KeyboardInterrupt  # before there is anything to end or to tell of
-    return Training(resolved, spec, interrupted).run()
+    room = room_for(resolved.agents, memory_each=MEMORY_WITH_TORCH if alone else 0.0)
+    with contextlib.nullcontext() if resolved.serial else room:
+        if interrupted.is_set():
+            raise KeyboardInterrupt  # before there is anything to end or to tell of
+        # What followed from other settings does so again when the run is resumed, maybe with others.
+        following = {name: getattr(config, name) for name in settings_that(Config, "follows")}
+        return Training(resolved, spec, interrupted, following).run()
 
 
 class Training:
     """One run: the server, of the kind that the settings ask for, and all that is written of it."""
 
-    def __init__(self, config: Resolved, spec: EnvSpec, interrupted: threading.Event) -> None:
+    def __init__(
+        self, config: Resolved, spec: EnvSpec, interrupted: threading.Event, following: dict[str, Any]
+    ) -> None:
+        """With the settings that follow from others, as they were given."""
         self._config = config
         self._spec = spec
+        self._following = following
         self._stats = Stats()
         self._interrupted = interrupted
         self._arrays, self._state = self._read_resumed()
@@ -122,7 +134,7 @@ class Training:
         self._restore(model)
         self._leave_if_interrupted()
         engine.start(play)
-        if config.tuner != "off":
+        if config.tuner != "off" and not config.serial:
             assert isinstance(engine, Server)
             gpu = model.device.type != "cpu"
             self._tuning = Tuning(config, engine, self._stats, self._directory.path, gpu=gpu)
@@ -160,7 +172,7 @@ class Training:
         if self._state:
             model.load(self._state["updates"], self._arrays)
             log.info("resumed at step %d, update %d", self._stats.totals.steps, self._state["updates"])
-        self._directory.write_config(self._config)
+        self._directory.write_config({**self._config.to_dict(), **self._following})
         self._model = model
 
     def _loop(self, engine: Engine, model: TrainableModel) -> str:

@@ -29,16 +29,18 @@ def setting(
     travels: bool = False,
     local: bool = False,
     by_algo: bool = False,
+    follows: bool = False,
     decides: str = "",
 ) -> Any:
     """A field of ``Config``: its default, what it means, the values that it takes (``above`` is exclusive), what it is.
 
     One that ``travels`` is told to agents of other machines: playing depends on it. A ``local`` one is of a machine and
-    not of what is learnt. One that is ``by_algo`` is decided by ALGO where it is not given. ``decides`` names what only
-    goes on after RESUME while it stays the same: the ``model``, or the ``players`` whose games are under way.
+    not of what is learnt. One that is ``by_algo`` is decided by ALGO where it is not given, and one that ``follows`` by
+    other settings, also by those of RESUME. ``decides`` names what only goes on after RESUME while it stays the same:
+    the ``model``, or the ``players`` whose games are under way.
     """
     limits = {"help": help, "choices": choices, "low": low, "high": high, "above": above}
-    kinds = {"travels": travels, "local": local, "by_algo": by_algo, "decides": decides}
+    kinds = {"travels": travels, "local": local, "by_algo": by_algo, "follows": follows, "decides": decides}
     return dataclasses.field(default=default, metadata={**limits, **kinds})
 
 

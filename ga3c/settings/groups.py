@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from ga3c.settings.declare import setting
 from ga3c.settings.presets import PRESETS
-from ga3c.settings.recipes import RECIPES
+from ga3c.settings.recipes import MIN_BATCH, RECIPES
 
 NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
 TUNERS = ("anneal", "paper", "sweep", "off")
-MIN_BATCH: int = RECIPES["ga3c"].usual["min_batch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +28,7 @@ class GameSettings:
         low=0,
         high=1,
         travels=True,
+        follows=True,
     )
     noop_max: int = setting(
         30,
@@ -114,7 +114,10 @@ class TunerSettings:
     )
     tuner_window: float = setting(60.0, "seconds over which the tuner measures each setting", above=0)
     tuner_lag: float | None = setting(
-        None, "largest mean policy lag of a setting that the tuner takes; 0: any; auto: half of MAX_LAG", low=0
+        None,
+        "largest mean policy lag of a setting that the tuner takes; 0: any; auto: half of MAX_LAG",
+        low=0,
+        follows=True,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+MIN_BATCH = 160  # samples of a batch where one model serves all
 Who = Literal["server", "agent"]
 
 
@@ -38,7 +39,7 @@ RECIPES: dict[str, Recipe] = {
         memory="queue",
         learns="server",
         engine="server",
-        usual={"min_batch": 160, "correction": "vtrace"},
+        usual={"min_batch": MIN_BATCH, "correction": "vtrace"},
     ),
     "a3c": Recipe(
         meaning="agents with copies of it that train by themselves, on the CPU",

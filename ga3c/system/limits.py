@@ -38,7 +38,19 @@ def most_agents() -> float:
     return SHARE * min(room, default=math.inf)
 
 
-def make_room(agents: int, memory_each: float = 0.0) -> None:
+@contextlib.contextmanager
+def room_for(agents: int, memory_each: float = 0.0) -> Iterator[None]:
+    """``raise_limits`` for a while: the process may be a caller's."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        raise_limits(agents, memory_each)
+        yield
+    finally:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def raise_limits(agents: int, memory_each: float = 0.0) -> None:
     """Raise the limit on open files as far as this process may, and refuse what limits leave no room for."""
     needed_memory, memory = agents * memory_each, available_memory()
     if needed_memory > memory:

@@ -1,8 +1,11 @@
 """Deaths: how many are too many, and how long the next replacement waits."""
 
+import time
+
 import pytest
 
 from ga3c.agents.deaths import BACKOFF_MOST, BACKOFF_WINDOW, DEATHS_TOLERATED, DEATHS_WINDOW, STEPS_PER_DEATH, Deaths
+from ga3c.agents.supervision import AgentProcess, Supervision
 
 
 @pytest.mark.parametrize(("agents", "tolerated"), [(1, DEATHS_TOLERATED), (20, 40)])
@@ -81,3 +84,14 @@ def test_blows_that_were_made_up_for_double_no_wait():
     assert waits == [0.25] * 5
     deaths.add("failure", 109.0, started=108.5, steps=STEPS_PER_DEATH * 4)
     assert deaths.backoff == 0.5
+
+
+def test_whether_a_death_is_a_blow_follows_from_when_that_very_process_was_started():
+    """Others that were started meanwhile do not matter (D6): else each death would lengthen the pause of all."""
+    supervision = Supervision(place=None)
+    now = time.monotonic()
+    old, fresh = (AgentProcess(process=None, started=moment) for moment in (now - 10, now + 10))
+    assert supervision.note_death(old, "agents", steps=0)
+    assert not supervision.note_death(old, "agents", steps=0)
+    assert supervision.note_death(fresh, "agents", steps=0)
+    assert not supervision.may_start

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ from ga3c.memory.stats import Stats
 from ga3c.models.shared import SharedNumbers
 from ga3c.runs.checkpoint import load_newest
 from ga3c.runs.resolve import resolve
+from ga3c.runs.training import run_training
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
-from ga3c.settings.groups import MIN_BATCH
+from ga3c.settings.recipes import MIN_BATCH
 from ga3c.system.limits import available_cores
 from tests.helpers import broken_games
 from tests.helpers.command_line import all_gone, children_of, finish, rows_of, run, summary_of, trains
@@ -67,7 +69,7 @@ def test_how_old_experiences_may_be_follows_from_those_who_train_meanwhile():
 @pytest.mark.parametrize("word", ["SERIAL=1", "LISTEN=tcp://127.0.0.1:5555", "AGENTS=0", "ALGO=a4c", "DEVICE=cuda:0"])
 def test_what_it_cannot_do_is_refused(word):
     with pytest.raises(ConfigError, match=word.partition("=")[0]) as caught:
-        resolve(Config.from_words(["GAME=CartPole-v1", "ALGO=a3c", word]), spec_of("CartPole-v1"))
+        run_training(Config.from_words(["GAME=CartPole-v1", "ALGO=a3c", word]), threading.Event())
     assert "ALGO=a" in str(caught.value)
 
 
@@ -235,7 +237,9 @@ def test_losses_that_are_not_finite_end_the_run_with_the_last_good_weights(tmp_p
     code, output = run(tmp_path, *WORDS, "GAME=huge:Huge-v0", "AGENTS=1", "REWARD_CLIP=0", "DISCOUNT=0.5")
     assert code == 1, output
     summary = summary_of(tmp_path / "here")
-    assert summary["exit_reason"].startswith("failed: agent 0 failed: NotFinite: 5 updates in a row were not finite")
+    assert summary["exit_reason"].startswith(
+        "failed: agent 0 failed: UpdatesNotFinite: 5 updates in a row were not finite"
+    )
     assert summary["bad_updates"] == 5
     assert summary["unaccounted_steps"] == 0
     load_newest(tmp_path / "here")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ga3c.algorithms.rule import make_learning
-from ga3c.engines.trainer import BadUpdates, NotFinite, Trainer
+from ga3c.engines.trainer import BadUpdates, Trainer, UpdatesNotFinite
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.figures import Window
@@ -347,7 +347,7 @@ def test_five_bad_updates_in_a_row_end_training():
     bench = Bench()
     for _ in range(4):
         bench.trainer.train([make_experience(returns=math.nan)])
-    with pytest.raises(NotFinite, match="5 updates in a row"):
+    with pytest.raises(UpdatesNotFinite, match="5 updates in a row"):
         bench.trainer.train([make_experience(returns=math.nan)])
     assert bench.stats.totals.bad_updates == 5
     assert bench.model.version.number == 0
@@ -368,7 +368,7 @@ def test_bad_updates_of_all_trainers_count_together():
     trainers = [bench.trainer, bench.another_trainer()]
     for i in range(4):
         trainers[i % 2].train([make_experience(returns=math.nan)])
-    with pytest.raises(NotFinite):
+    with pytest.raises(UpdatesNotFinite):
         trainers[0].train([make_experience(returns=math.nan)])
 
 

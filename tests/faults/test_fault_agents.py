@@ -256,7 +256,7 @@ def test_an_agent_whose_returns_are_not_finite_says_so(start, tmp_path, monkeypa
     serving.close()
     assert totals.lost_steps > 0
     assert totals.unaccounted_steps == 0
-    assert "failed: NotFinite: returns that are not finite and is replaced" in serving.log_path.read_text()
+    assert "failed: StepsNotFinite: returns that are not finite and is replaced" in serving.log_path.read_text()
 
 
 @pytest.mark.processes

@@ -130,9 +130,11 @@ def compared(source: Source) -> Iterator[tuple[str, int]]:
 
 
 def keys(source: Source) -> Iterator[tuple[str, int]]:
-    """The strings that are keys of a dict, and the lines."""
+    """The strings that are keys of a dict, or looked up by themselves, and the lines."""
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Dict):
+        if isinstance(node, ast.Subscript):
+            yield from ((text, node.lineno) for text in _strings(node.slice, {}))
+        elif isinstance(node, ast.Dict):
             for key in node.keys:
                 yield from ((text, key.lineno) for text in _strings(key, {})) if key is not None else ()
 

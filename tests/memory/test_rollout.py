@@ -13,7 +13,7 @@ from ga3c.games.gym import GymGames
 from ga3c.games.make import make_games
 from ga3c.games.spec import Box, Discrete, EnvSpec, Played
 from ga3c.memory.experience import Field, Schema, action_field
-from ga3c.memory.rollout import NotFinite, Rollout
+from ga3c.memory.rollout import Rollout, StepsNotFinite
 from ga3c.settings.config import Config, Resolved
 
 SPEC = EnvSpec(frame=(2, 2), stack=3, dtype="uint8", action=Discrete(9))
@@ -147,7 +147,7 @@ def test_numbers_that_are_not_finite_end_it(reward, value, clip, corrected):
     rollout = make_rollout(rule=make_rule(corrected=corrected), t_max=2, reward_clip=clip)
     for step in (played(reward), played(0)):
         rollout.record(observation(0, 1, 2), np.array([0]), {"chances": [0.5]} if corrected else {}, 0, step)
-    with pytest.raises(NotFinite, match="returns that are not finite"):
+    with pytest.raises(StepsNotFinite, match="returns that are not finite"):
         rollout.finish(outputs([value]))
 
 

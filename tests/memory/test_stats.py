@@ -28,6 +28,14 @@ def test_a_snapshot_takes_nothing_from_other_observers():
     assert whole["training_queue"] == 6
 
 
+def test_an_update_of_no_experiences_has_no_lags():
+    stats = Stats()
+    stats.add_lags([])
+    stats.add_lags([3])
+    stats.add_lags([])
+    assert (stats.totals.experiences, stats.totals.lag, stats.lag_max_ever) == (1, 3, 3)
+
+
 def window(seconds, setting=SETTING, **amounts):
     """The row of a window of so many seconds in which this was counted, after other things were."""
     stats = Stats()

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from ga3c.algorithms.rule import make_learning
 from ga3c.engines.workers import Workers
 from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
+from ga3c.models.model import Model
 from ga3c.settings.config import Resolved
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
@@ -58,3 +60,17 @@ def test_predictions_and_updates_agree_with_the_cpu(correction):
     np.testing.assert_allclose(on_gpu.outputs[:, -1], on_cpu.outputs[:, -1], atol=1e-2)
     for name, amount in stats.losses.items():
         assert same_stats.losses[name] == pytest.approx(amount, rel=0.05, abs=0.05), name
+
+
+@pytest.mark.parametrize("correction", ["none", "vtrace"])
+def test_a_loss_waits_for_nothing_on_the_device(correction):
+    config = Resolved(device="cuda:0", correction=correction)
+    learning = make_learning(config, SPEC)
+    model = Model(config, learning.network)
+    batch = Batches(SPEC, model.device).training(some_experiences(np.random.default_rng(0), correction))
+    model.gradient(lambda weights: learning.loss(weights, batch, 0))  # what is done once only
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        model.gradient(lambda weights: learning.loss(weights, batch, 0))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

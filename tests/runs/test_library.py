@@ -1,15 +1,18 @@
 """``ga3c.train`` in a process that is not its own: what is of the whole process is afterwards as it was (D4)."""
 
 import logging
+import resource
 import signal
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 
 import ga3c
 from ga3c.__main__ import main
-from ga3c.engines import lone_agent
+from ga3c.models.shared import SharedNumbers
 from ga3c.runs import training
 from ga3c.runs.training import RunFailed
 from ga3c.settings.declare import ConfigError
@@ -26,6 +29,8 @@ def mine(number, frame):
 def seen_from_outside():
     return {
         "torch threads": torch.get_num_threads(),
+        "open files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "temporary files": sorted(Path(tempfile.gettempdir()).glob("ga3c-*")),
         "signals": [signal.getsignal(number) for number in HANDLED],
         "log handlers": [list(logging.getLogger(name).handlers) for name in (None, "ga3c", "tuner")],
         "log levels": [logging.getLogger(name).level for name in (None, "ga3c", "tuner")],
@@ -36,23 +41,25 @@ def seen_from_outside():
 def process(monkeypatch):
     """The process of a caller, with threads and signals of its own."""
     before = torch.get_num_threads(), [signal.getsignal(number) for number in HANDLED]
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, files[1]), files[1]))
     torch.set_num_threads(3)
     for number in HANDLED:
         signal.signal(number, mine)
     yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, files)
     torch.set_num_threads(before[0])
     for number, handler in zip(HANDLED, before[1], strict=True):
         signal.signal(number, handler)
 
 
 def never():
-    pytest.fail("the C library of the caller was told how to keep memory")
+    raise AssertionError("the C library of the caller was told how to keep memory")
 
 
 @pytest.fixture
 def kept_as_it_is(monkeypatch):
-    for module in (malloc, lone_agent):  # under each name that it has here
-        monkeypatch.setattr(module, "keep_freed_memory", never)
+    monkeypatch.setattr(malloc.keep_freed_memory, "__code__", never.__code__)  # under any name
 
 
 def train(path, **settings):
@@ -99,6 +106,15 @@ def test_so_does_one_that_fails_before_it_plays(tmp_path, monkeypatch, algo):
     monkeypatch.setattr(training.Training, "_restore", broken)
     with pytest.raises(RunFailed, match="broken on purpose"):
         train(tmp_path, algo=algo, serial=algo == "ga3c")
+    assert seen_from_outside() == before
+
+
+@pytest.mark.usefixtures("process", "kept_as_it_is", "temporary")
+def test_so_does_one_whose_shared_memory_cannot_be_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(SharedNumbers, "make", broken)
+    before = seen_from_outside()
+    with pytest.raises(RunFailed, match="broken on purpose"):
+        train(tmp_path, algo="a3c")
     assert seen_from_outside() == before
 
 

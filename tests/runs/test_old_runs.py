@@ -90,6 +90,11 @@ def test_games_score_as_they_did(name, tmp_path):
     assert (result["scores"], result["lengths"]) == (expected["scores"], expected["lengths"])
 
 
+def test_agents_that_trained_on_the_cpu_may_be_looked_at_elsewhere(capsys):
+    assert main(["eval", f"RUN={RUNS / 'cartpole-a3c'}", "DEVICE=cuda:77"]) == 2
+    assert "DEVICE=cuda:77 cannot be used here" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["cartpole-serial", "pong-serial"])
 def test_a_game_is_recorded(name, tmp_path):
     video = tmp_path / "out.gif"

@@ -36,6 +36,8 @@ def test_a_run_leaves_the_documented_files(parallel_run):
     config = json.loads((path / "config.json").read_text())
     assert config["game"] == "CartPole-v1"
     assert config["network"] == "mlp"  # what was 'auto' is decided
+    assert config["tuner_lag"] is None  # but for what follows from others: a resumed run may have another MAX_LAG
+    assert config["sticky"] is None
     assert all(row["pps"] >= 0 and row["limit"] in ("agents", "predictors", "trainers") for row in rows_of(path))
     lines = (path / "episodes.csv").read_text().splitlines()
     assert lines[0] == "seconds,steps,episode,score,length"
@@ -78,6 +80,11 @@ def test_resume_in_serial_mode_loads_the_very_bits(finished_run, tmp_path):
     assert state["updates"] == again["updates"]
     for name in ("weights", "mean_square"):
         np.testing.assert_array_equal(before[name], after[name])
+
+
+@pytest.mark.processes
+def test_a_serial_run_may_be_resumed_by_one_that_tunes(finished_run):
+    assert ga3c.Config.from_words([f"RESUME={finished_run / 'here'}"]).tuner == ga3c.Config.tuner
 
 
 @pytest.mark.processes

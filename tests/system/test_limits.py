@@ -63,6 +63,6 @@ def test_memory_of_a_process():
 def test_agents_that_need_more_memory_than_there_is_are_refused(group):
     (group / "memory.max").write_text("1000000000\n")
     (group / "memory.current").write_text("500000000\n")
-    limits.make_room(2, memory_each=200e6)
+    limits.raise_limits(2, memory_each=200e6)
     with pytest.raises(limits.ConfigError, match=r"3 agents need about 0.6 GB of memory, and 0.5 GB are left"):
-        limits.make_room(3, memory_each=200e6)
+        limits.raise_limits(3, memory_each=200e6)

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ga3c.models.batches import on_device
+
 
 class Targets(NamedTuple):
     values: np.ndarray  # (n,): v_t, what V(s_t) is drawn to
@@ -64,7 +66,7 @@ def vtrace_on_device(
     kind = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
     longest = int(lengths.max())
     there = np.flatnonzero(np.arange(longest) >= longest - lengths[:, None])
-    places = torch.from_numpy(there).to(device)
+    places = on_device(there, device)
 
     def rows(numbers: Tensor) -> Tensor:
         flat = torch.zeros(len(lengths) * longest, dtype=kind, device=device)
