@@ -72,7 +72,7 @@ def check(settings: Any, cls: type | None = None) -> None:
 
 
 def settings_table(cls: type) -> list[tuple[str, str, str]]:
-    """(KEY, default, meaning) of every setting, for ``help`` and the README."""
+    """(KEY, default, meaning) of every setting, for ``help`` and the docs."""
     rows = []
     for field in dataclasses.fields(cls):
         meaning = field.metadata["help"]
