@@ -8,7 +8,6 @@ import importlib.util
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,10 +232,13 @@ def test_each_table_stands_on_a_page(name):
     assert sum(len(tables.place(name).findall(page(path).text)) for path in PAGES) == 1
 
 
-def test_the_readme_is_short_and_has_all_algorithms():
-    readme = page("README.md")
-    assert len(readme.text.splitlines()) <= 150
-    assert [cell for cell in readme.first_cells if cell.startswith("ALGO=")] == [f"ALGO={name}" for name in RECIPES]
+def test_the_readme_is_short():
+    assert len(page("README.md").text.splitlines()) <= 150
+
+
+def test_the_readme_has_all_algorithms():
+    cells = [cell for cell in page("README.md").first_cells if cell.startswith("ALGO=")]
+    assert cells == [f"ALGO={name}" for name in RECIPES]
 
 
 def test_the_rooms_are_told_in_their_order():
@@ -245,4 +247,4 @@ def test_the_rooms_are_told_in_their_order():
 
 
 def test_the_changelog_has_the_version():
-    assert f"\n## {ga3c.__version__}\n" in Path(ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {ga3c.__version__}\n" in page("CHANGELOG.md").text
