@@ -146,8 +146,8 @@ def test_environments_that_cannot_be_brought_back_begin_a_new_episode(tmp_path, 
             assert len(episode["actions"]) == (0 if (player, env) in cut else 24)
 
     trained = []
-    train = Trainer.train
-    monkeypatch.setattr(Trainer, "train", lambda self, batch: trained.extend(batch) or train(self, batch))
+    update = Trainer._update
+    monkeypatch.setattr(Trainer, "_update", lambda self, batch: trained.extend(batch) or update(self, batch))
     run.play(rounds=200).server.stop()
     next_step = {}
     for experience in trained:
