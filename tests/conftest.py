@@ -60,8 +60,9 @@ def signals_mean_what_they_meant():
 
 
 @pytest.fixture
-def temporary(monkeypatch):
+def temporary(monkeypatch, tmp_path_factory):
     """Where temporary files are, for the test alone: a short name, which the sockets in it need."""
+    tmp_path_factory.getbasetemp()  # pytest's own outlive the test
     with tempfile.TemporaryDirectory(prefix="ga3c-test-") as directory:
         monkeypatch.setenv("TMPDIR", directory)
         monkeypatch.setattr(tempfile, "tempdir", None)

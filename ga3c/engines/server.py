@@ -158,10 +158,13 @@ class Server:
         self._exchange_worker.start()
         self._agents.want(min(self._config.agents, max(1, available_cores() - 1)))
         self._agents.tend()
-        from ga3c.engines.workers import Workers  # torch, which takes as long to import as they to start
-
-        self._workers = Workers(self._config, self._spec, self.memory, self._stats)
+        self._workers = self._make_workers()
         return self._workers.model
+
+    def _make_workers(self) -> Workers:
+        from ga3c.engines.workers import Workers  # torch, which takes as long to import as agents to start
+
+        return Workers(self._config, self._spec, self.memory, self._stats)
 
     def start(self, saved: dict[str, Any] | None = None) -> None:
         """Start to predict and to train, with all agents. Games that were under way are not gone on with."""

@@ -38,8 +38,8 @@ def seen_from_outside():
 
 
 @pytest.fixture
-def process(monkeypatch):
-    """The process of a caller, with threads and signals of its own."""
+def process(temporary):
+    """The process of a caller, with threads and signals of its own, and temporary files that no other test makes."""
     before = torch.get_num_threads(), [signal.getsignal(number) for number in HANDLED]
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, files[1]), files[1]))
@@ -109,7 +109,7 @@ def test_so_does_one_that_fails_before_it_plays(tmp_path, monkeypatch, algo):
     assert seen_from_outside() == before
 
 
-@pytest.mark.usefixtures("process", "kept_as_it_is", "temporary")
+@pytest.mark.usefixtures("process", "kept_as_it_is")
 def test_so_does_one_whose_shared_memory_cannot_be_had(tmp_path, monkeypatch):
     monkeypatch.setattr(SharedNumbers, "make", broken)
     before = seen_from_outside()
