@@ -58,8 +58,10 @@ def train(words: list[str]) -> int:
         config = Config.from_words(words)
         from ga3c.runs.training import RunFailed, run_training  # wrong words are told before this import
         from ga3c.system.malloc import keep_freed_memory
+        from ga3c.system.openmp import wait_patiently
 
         keep_freed_memory()  # here, and not in ``ga3c.train``: this process is ours alone
+        wait_patiently()
 
         try:
             run_training(config, interrupted)

@@ -109,7 +109,9 @@ def gradient_stage(workers: Workers, config: Config, samples: int) -> Callable[[
     batch = Batches(spec, model.device).training(experiences)
     learning = make_learning(resolve(config, spec), spec)
     # which also waits for a device
-    return lambda: model.gradient(lambda weights: learning.loss(weights, batch, 0)).vector.sum().item()
+    return lambda: (
+        model.gradient(lambda weights: learning.loss(weights, batch, 0, model.target.weights)).vector.sum().item()
+    )
 
 
 def message_stages(config: Config, spec: EnvSpec, counts: tuple[int, ...]) -> Stages:

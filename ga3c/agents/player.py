@@ -63,15 +63,17 @@ class Player:
     def play(self, reply: Reply) -> Turn:
         """Finish the experiences that the reply completes, act on it, and ask for the next one.
 
-        A reply is for the observations that the last step reached. So what the rule needs of these to end an
-        experience comes a turn after its last step, with the prediction that is needed anyway.
+        A reply is for the observations that the last step reached. So what a rule that bootstraps needs of these to
+        end an experience comes a turn after its last step, with the prediction that is needed anyway.
         """
         outputs = reply.outputs
-        experiences = self._rollout.finish(outputs)
+        experiences = self._rollout.finish(outputs) if self.acting.bootstraps else ()
         actions, kept = self.acting.act(outputs, self._random)
         played = self._games.step(actions)
         self._rollout.record(self._observations, actions, kept, reply.version, played)
         self._observations = played.observations
+        if not self.acting.bootstraps:
+            experiences = self._rollout.finish()
         return Turn(self._request(played.real.tobytes()), experiences, played.finished)
 
     def close(self) -> None:
@@ -91,10 +93,12 @@ class Player:
 
 
 def halves(config: Resolved) -> list[Half]:
-    """The halves of an agent: two, or one where there is a single environment."""
+    """The halves of an agent: two, or one where there is a single environment, or where all play in step."""
     envs = config.envs_per_agent
+    if envs == 1 or config.in_step:
+        return [Half(0, envs, 0)]
     first = envs - envs // 2
-    return [Half(0, first, 0), Half(1, envs - first, first)] if envs > 1 else [Half(0, 1, 0)]
+    return [Half(0, first, 0), Half(1, envs - first, first)]
 
 
 def begin_players(config: Resolved, agent: int) -> list[tuple[Player, Turn]]:

@@ -18,7 +18,6 @@ from ga3c.settings.config import Resolved
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ga3c.models.batches import TrainingBatch
     from ga3c.models.model import Loss
     from ga3c.models.network import Network
 
@@ -37,8 +36,17 @@ class Acting(Finisher, Protocol):
 class Learning(Protocol):
     network: Network
 
-    def loss(self, weights: Tensor, batch: TrainingBatch, steps: int) -> Loss:
-        """What to descend, when so many steps of the run were played."""
+    def exploration(self, steps: int) -> float | None:
+        """The chance of an action against the model's advice after so many steps; None: actions are drawn from it."""
+
+    def loss(self, weights: Tensor, batch: Any, steps: int, target: Tensor) -> Loss:
+        """What to descend, when so many steps of the run were played; ``target`` are the weights of the version that
+        targets are made with."""
+
+
+def with_exploration(outputs: np.ndarray, chance: float) -> np.ndarray:
+    """Outputs (n, width − 1) of a rule that explores, with the chance of it behind them."""
+    return np.pad(outputs, ((0, 0), (0, 1)), constant_values=chance)
 
 
 def _part(config: Resolved, spec: EnvSpec, part: str) -> Any:

@@ -10,6 +10,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ga3c.agents.player import Player, begin_players
 from ga3c.agents.process import describe_failure, set_up_process
@@ -19,7 +20,6 @@ from ga3c.engines.rounds import Rounds
 from ga3c.engines.trainer import UpdatesNotFinite
 from ga3c.engines.workers import Workers
 from ga3c.games.spec import EnvSpec
-from ga3c.memory.experience import Experience
 from ga3c.memory.memory import make_memory
 from ga3c.memory.stats import Stats
 from ga3c.models.shared import ProcessLock, SharedModel, SharedNumbers
@@ -71,8 +71,8 @@ class LoneAgent:
         for player in self._players:
             player.close()
 
-    def _train(self, experiences: list[Experience]) -> None:
-        self._trainer.train(experiences)
+    def _train(self, sample: Any) -> None:
+        self._trainer.train(sample)
         # Also where they were too old or not finite: by the same weights, the next ones would be so too.
         self.model.catch_up()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ga3c.agents.player import Player
 from ga3c.engines.predictor import Predictor
-from ga3c.memory.experience import Experience
 from ga3c.memory.intake import Intake
 from ga3c.memory.memory import Memory
 from ga3c.memory.stats import Stats
@@ -17,9 +17,7 @@ from ga3c.memory.turn import Request, Turn
 class Rounds:
     """In a round all players act once, then all full batches are trained."""
 
-    def __init__(
-        self, predictor: Predictor, train: Callable[[list[Experience]], None], memory: Memory, stats: Stats
-    ) -> None:
+    def __init__(self, predictor: Predictor, train: Callable[[Any], None], memory: Memory, stats: Stats) -> None:
         self.unfinished = False  # a round is under way, or failed
         self._predictor = predictor
         self._train = train
@@ -37,6 +35,8 @@ class Rounds:
 
     def play(self) -> None:
         self.unfinished = True
+        while self._memory.hold() and (sample := self._memory.take()) is not None:
+            self._train(sample)
         requests = self._requests.copy()
         self._requests.clear()
         started = time.perf_counter()

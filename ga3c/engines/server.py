@@ -92,8 +92,9 @@ class Server:
         # While trainers are behind, predictors wait, and with them the agents: that bounds memory and lag.
         self.requests: Queue[Request] = Queue(
             lambda request: len(request.observations),
+            least=config.samplers if config.in_step else 1,
             most=config.max_prediction_batch,
-            held=lambda: self.memory.full,
+            held=self.memory.hold,
         )
         self._run_id = secrets.randbits(64)
         largest_message = wire.largest_message(spec, config.envs_per_agent, config.t_max)

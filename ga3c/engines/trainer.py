@@ -1,4 +1,4 @@
-"""The trainer: merges experiences to the minimum batch, computes one gradient at one version, and applies it."""
+"""The trainer: takes what its memory gives for an update, computes one gradient at one version, and applies it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 
 from ga3c.algorithms.rule import Learning
-from ga3c.memory.experience import Experience
 from ga3c.memory.memory import Memory
 from ga3c.memory.stats import Stats
 from ga3c.models.batches import Batches
@@ -72,55 +72,48 @@ class Trainer:
         self._steps = steps or (lambda: stats.totals.steps)
         self._batches = Batches(model.network.spec, model.device)
 
-    def run(self, queue: Iterable[list[Experience]]) -> None:
-        for experiences in queue:
+    def run(self, memory: Iterable[Any]) -> None:
+        for sample in memory:
             started = time.perf_counter()
-            self.train(experiences)
+            self.train(sample)
             self._stats.add(trainer_busy=time.perf_counter() - started)
 
-    def train(self, experiences: list[Experience]) -> None:
-        """One update from these experiences, less those that are too old."""
-        experiences = self._drop_stale(experiences)
-        if not experiences:
+    def train(self, sample: Any) -> None:
+        """One update from what was taken from the memory, less what is too old."""
+        sample = self._memory.fresh(sample, self._model.updates)
+        if not sample:
             return
         try:
-            trained = self._update(experiences)
+            version = self._update(sample)
         except Exception:
-            self._memory.dropped(experiences, "lost_steps")
+            self._memory.dropped(sample, "lost_steps")
             raise
-        if trained:
-            self._memory.learned(experiences)
+        if version is not None:
+            self._memory.learned(sample, version)
         else:
-            self._memory.dropped(experiences, "lost_steps")
+            self._memory.dropped(sample, "lost_steps")
 
-    def _update(self, experiences: list[Experience]) -> bool:
-        """False where loss or gradient was not finite, and so was not applied."""
+    def _update(self, sample: Any) -> int | None:
+        """The version of the gradient; None where loss or gradient was not finite, and so was not applied."""
         config, steps = self._config, self._steps()
-        batch = self._batches.training(experiences)
-        version, gradient, loss = self._model.gradient(lambda weights: self._learning.loss(weights, batch, steps))
+        batch = self._memory.batch(sample, self._batches)
+        target = self._model.target.weights
+        version, gradient, loss = self._model.gradient(
+            lambda weights: self._learning.loss(weights, batch, steps, target)
+        )
         norm, total, *figures = torch.stack(
             [torch.linalg.vector_norm(gradient), loss.total.detach(), *loss.figures.values()]
         ).tolist()
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._stats.add(bad_updates=1)
             self._bad_updates.bad(total, norm)
-            return False
+            return None
         self._bad_updates.good()
         if config.grad_clip and norm > config.grad_clip:
             gradient = gradient * (config.grad_clip / norm)
         frames = batch.observations[:, -1] if self._model.measures_pixels else None
         learning_rate = linear(config.learning_rate, config.learning_rate_end, steps, config.max_steps)
         self._model.apply(gradient, learning_rate, frames)
-        self._stats.add_lags([version - experience.version for experience in experiences])
         self._stats.add(updates=1, full_updates=len(batch) >= config.min_batch, samples=len(batch), gradient_norm=norm)
         self._stats.add_losses(dict(zip(loss.figures, figures, strict=True)))
-        return True
-
-    def _drop_stale(self, experiences: list[Experience]) -> list[Experience]:
-        if not self._config.oldest:
-            return experiences
-        oldest = self._model.updates - self._config.oldest
-        fresh = [experience for experience in experiences if experience.version >= oldest]
-        if len(fresh) < len(experiences):
-            self._memory.dropped([some for some in experiences if some.version < oldest], "stale_steps")
-        return fresh
+        return version

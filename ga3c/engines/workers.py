@@ -53,10 +53,17 @@ class Workers:
         self._memory = memory
         self._stats = stats
         self._steps = steps
+        self._run_steps = steps or (lambda: stats.totals.steps)
         self._bad_updates = BadUpdates()
+        memory.attach(self.model)
 
     def predictor(self) -> Predictor:
-        return Predictor(self.model, self._stats)
+        return Predictor(
+            self.model,
+            self._stats,
+            in_order=self._config.in_step,
+            explore=lambda: self._learning.exploration(self._run_steps()),
+        )
 
     def trainer(self) -> Trainer:
         return Trainer(

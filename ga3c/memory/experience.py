@@ -63,6 +63,7 @@ class Experience:
     frames: np.ndarray  # (stack − 1 + steps, *frame), or one more where the schema says so
     fields: dict[str, np.ndarray]  # of each step, as the schema says
     terminated: bool = False  # nothing follows the last step
+    truncated: bool = False  # the episode was cut after the last step
 
     @property
     def steps(self) -> int:

@@ -66,6 +66,15 @@ def mean(counter: str, unit: str = "updates") -> Callable[[Window], float]:
     return lambda window: window.per(counter, unit)
 
 
+def ratio(counter: str, unit: str) -> Callable[[Window], float]:
+    return lambda window: window.per(counter, unit)
+
+
+def gauge(name: str) -> Callable[[Window], float]:
+    """A number as it is at the end of the window."""
+    return lambda window: window.after.totals.get(name, 0.0)
+
+
 def number(name: str) -> Callable[[Window], Any]:
     """NA, NP or NT."""
     return lambda window: window.setting.get(name, 0)

@@ -1,6 +1,6 @@
 """The ledger: of every environment, which of its steps were played, and that each of them ended once.
 
-A step ends when it is trained on, or is thrown away and counted. Both are told by the numbers of the steps, so that a
+A step ends when it is trained on or stored, or is thrown away and counted. Both are told by the numbers of the steps, so that a
 step that was lost unseen shows as a gap, and one that was trained on twice as an overlap; a sum that is made by
 subtraction could never show either.
 """
@@ -33,6 +33,7 @@ class Account:
     """One environment. Steps are numbered from 0 on, in the order in which they are played."""
 
     played: int = 0
+    ahead: bool = False  # the last of these arrived in an experience, and the request that tells of it has not yet
     delivered: int = 0  # the steps before this one arrived in experiences
     settled: int = 0  # all steps before this one ended
     beyond: dict[int, int] = field(default_factory=dict)  # spans after a gap that ended already, by their first step
@@ -67,6 +68,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.overlapping = 0  # steps that ended more than once, or that nobody played
+        self.eager = False  # experiences are sent with their last step, before the request that tells of it
+        self.untold = 0  # steps that arrived in experiences, and whose requests never came
         self._lock = threading.Lock()
         self._accounts: dict[int, list[Account]] = {}  # by agent and environment
         self._left: set[int] = set()  # agents that play no more
@@ -92,7 +95,11 @@ class Ledger:
             if first_env + len(real) > len(accounts):
                 raise LedgerError(f"agent {agent} has {len(accounts)} environments, not {first_env + len(real)}")
             for env, counts in enumerate(real, first_env):
-                accounts[env].played += counts
+                account = accounts[env]
+                if account.ahead and counts:
+                    account.ahead = False
+                else:
+                    account.played += counts
 
     def deliver(self, experience: Experience) -> None:
         """Note that these steps arrived; they have to follow the last that did, and to have been played."""
@@ -102,12 +109,15 @@ class Ledger:
                 raise LedgerError(f"agent {experience.agent} has no environment {experience.env}")
             account = accounts[experience.env]
             end = experience.first_step + experience.steps
-            if experience.first_step != account.delivered or end > account.played:
+            ahead = self.eager and end == account.played + 1 and not account.ahead
+            if experience.first_step != account.delivered or (end > account.played and not ahead):
                 raise LedgerError(
                     f"steps {experience.first_step} to {end} of an environment that played {account.played} steps and "
                     f"delivered {account.delivered}"
                 )
             account.delivered = end
+            if ahead:
+                account.played, account.ahead = end, True
 
     def settle(self, experiences: Iterable[Experience]) -> None:
         """Note that the steps of these experiences ended."""
@@ -126,6 +136,7 @@ class Ledger:
         with self._lock:
             lost = 0
             for account in self._accounts[agent]:
+                self.untold += account.ahead
                 if account.delivered < account.played:
                     self.overlapping += account.settle(account.delivered, account.played)
                     lost += account.played - account.delivered

@@ -1,36 +1,63 @@
-"""Memories: where experiences wait to be learnt. A queue is a memory whose steps leave when they are taken."""
+"""Memories: where steps are until they are learnt. A queue is a memory whose steps leave when they are taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ga3c.memory.experience import Experience
-from ga3c.memory.queue import Consumer, Queue
+from ga3c.memory.queue import Queue
+from ga3c.memory.replay import ReplayMemory
 from ga3c.memory.stats import Stats
 from ga3c.settings.config import Resolved
 
+if TYPE_CHECKING:
+    from ga3c.memory.ring import Batch
+    from ga3c.models.batches import Batches, TrainingBatch
+    from ga3c.models.model import TrainableModel
+
+
+class Taker(Protocol):
+    """One thread's view of a memory: a loop over what updates learn from, which ends when it is closed."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def close(self) -> None: ...
+
 
 class Memory(Protocol):
+    """What an update learns from, a sample, is the memory's own business."""
+
+    def attach(self, model: TrainableModel) -> None:
+        """Before anything is taken: whose updates learn from it."""
+
     def add(self, experiences: list[Experience]) -> None: ...
-    def take(self) -> list[Experience] | None:
+    def hold(self) -> bool:
+        """Whether those who play have to wait; asked whenever they could go on."""
+
+    def take(self) -> Any | None:
         """What the next update learns from, if there is enough, without waiting."""
 
-    def consumer(self) -> Consumer[Experience]:
+    def consumer(self) -> Taker:
         """The same for a thread, which waits."""
 
-    def learned(self, experiences: list[Experience]) -> None:
-        """An update has learnt from these."""
+    def fresh(self, sample: Any, updates: int) -> Any:
+        """What of it is not too old to be learnt from after so many updates."""
 
-    def dropped(self, experiences: list[Experience], why: Literal["stale_steps", "lost_steps"]) -> None:
-        """No update will learn from these."""
+    def batch(self, sample: Any, batches: Batches) -> TrainingBatch | Batch:
+        """The sample as one batch on the model's device."""
+
+    def learned(self, sample: Any, version: int) -> None:
+        """An update of this version has learnt from it."""
+
+    def dropped(self, sample: Any, why: Literal["stale_steps", "lost_steps"]) -> None:
+        """No update will learn from it."""
 
     @property
     def full(self) -> bool:
-        """Whoever fills it has to wait."""
+        """Those who play have to wait now."""
 
     def __len__(self) -> int:
-        """Experiences in it."""
+        """Experiences that wait in it."""
 
     def state(self) -> list[Experience]:
         """What a checkpoint keeps, for ``add``."""
@@ -51,11 +78,30 @@ class TrainingQueue(Queue[Experience]):
         """Full from ``bound`` experiences on; 0: never."""
         super().__init__(lambda experience: experience.steps, least=config.min_batch, bound=bound, on_room=on_room)
         self._stats = stats
+        self._oldest = config.oldest
+
+    def attach(self, model: TrainableModel) -> None:
+        """Experiences are learnt from by whoever takes them."""
 
     def add(self, experiences: Iterable[Experience]) -> None:
         self.put(experiences)
 
-    def learned(self, experiences: list[Experience]) -> None:
+    def hold(self) -> bool:
+        return self.full
+
+    def fresh(self, experiences: list[Experience], updates: int) -> list[Experience]:
+        oldest = updates - self._oldest
+        if not self._oldest or all(experience.version >= oldest for experience in experiences):
+            return experiences
+        self.dropped([some for some in experiences if some.version < oldest], "stale_steps")
+        return [some for some in experiences if some.version >= oldest]
+
+    def batch(self, experiences: list[Experience], batches: Batches) -> TrainingBatch:
+        return batches.training(experiences)
+
+    def learned(self, experiences: list[Experience], version: int) -> None:
+        self._stats.add_lags([version - experience.version for experience in experiences])
+        self._stats.add(stored_steps=sum(experience.steps for experience in experiences))
         self._stats.ledger.settle(experiences)
 
     def dropped(self, experiences: list[Experience], why: Literal["stale_steps", "lost_steps"]) -> None:
@@ -69,7 +115,7 @@ class TrainingQueue(Queue[Experience]):
         self.dropped(self.drain(), "lost_steps")
 
 
-MEMORIES = {"queue": TrainingQueue}  # by their names in the recipes
+MEMORIES: dict[str, Callable[..., Memory]] = {"queue": TrainingQueue, "replay": ReplayMemory}  # as recipes name them
 
 
 def make_memory(

@@ -33,8 +33,9 @@ class Finisher(Protocol):
     """The part of a rule that makes experiences."""
 
     schema: Schema  # what experiences consist of
+    bootstraps: bool  # ``finish`` needs outputs; else an experience is finished with its last step
 
-    def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def finish(self, steps: Steps, outputs: np.ndarray | None) -> dict[str, np.ndarray]:
         """The fields of the experience, given the outputs for the observation that its last step reached."""
 
 
@@ -109,8 +110,8 @@ class Track:
         kept = state.get("kept", {"chances": chances} if chances else {})
         self._kept = {name: list(values) for name, values in kept.items()}
 
-    def take(self, agent: int, outputs: np.ndarray) -> Experience:
-        """The experience, with the outputs for the observation that its last step reached."""
+    def take(self, agent: int, outputs: np.ndarray | None) -> Experience:
+        """The experience, with the outputs for the observation that its last step reached, if the rule needs them."""
         steps = Steps(self._actions, self._rewards, self._kept, self.terminated)
         fields = self._rule.finish(steps, outputs)
         for name, numbers in fields.items():
@@ -124,6 +125,7 @@ class Track:
             frames=self._frames[: self._length].copy(),
             fields=fields,
             terminated=self.terminated,
+            truncated=self.over and not self.terminated,
         )
         self._next_step += experience.steps
         self._actions, self._rewards, self._kept = [], [], {}
@@ -195,8 +197,10 @@ class Rollout:
                 if real:
                     track.keep(name, value)
 
-    def finish(self, outputs: np.ndarray) -> tuple[Experience, ...]:
+    def finish(self, outputs: np.ndarray | None = None) -> tuple[Experience, ...]:
         """The experiences that are complete, given the outputs for the observations that the last step reached."""
+        if outputs is None:
+            return tuple([track.take(self._agent, None) for track in self._tracks if track.complete])
         return tuple(
             [track.take(self._agent, own) for track, own in zip(self._tracks, outputs, strict=True) if track.complete]
         )

@@ -33,7 +33,8 @@ class Totals:
     prediction_batches: int = 0
     updates: int = 0
     full_updates: int = 0  # of at least MIN_BATCH samples: fewer are left where stale ones were thrown away
-    samples: int = 0  # steps trained on
+    samples: int = 0  # steps trained on, each as often as it was
+    stored_steps: int = 0  # steps that ended as they should: trained on once, or stored in the replay memory
     experiences: int = 0  # trained on
     lag: int = 0  # summed over experiences, in updates
     stale_steps: int = 0  # thrown away: older than MAX_LAG
@@ -52,8 +53,8 @@ class Totals:
 
     @property
     def under_way(self) -> int:
-        """Steps that were played and neither trained on nor thrown away."""
-        return self.steps - self.samples - self.stale_steps - self.lost_steps
+        """Steps that were played and neither trained on, nor stored, nor thrown away."""
+        return self.steps - self.stored_steps - self.stale_steps - self.lost_steps
 
 
 COUNTERS = frozenset(field.name for field in fields(Totals))
@@ -85,6 +86,7 @@ class Stats:
 
     totals: Totals = field(default_factory=Totals)
     losses: Counter[str] = field(default_factory=Counter)  # what the rule tells of each update, summed
+    gauges: dict[str, float] = field(default_factory=dict)  # numbers as they are now
     ledger: Ledger = field(default_factory=Ledger)
     scores: deque[float] = field(default_factory=lambda: deque(maxlen=SCORES_KEPT))
     lag_max_ever: int = 0
@@ -101,6 +103,10 @@ class Stats:
             for name, amount in amounts.items():
                 setattr(self.totals, name, getattr(self.totals, name) + amount)
 
+    def set(self, **gauges: float) -> None:
+        with self._lock:
+            self.gauges.update(gauges)
+
     def add_losses(self, amounts: Mapping[str, float]) -> None:
         with self._lock:
             self.losses.update(amounts)
@@ -115,7 +121,7 @@ class Stats:
         """Nothing plays or trains any more, so every step must have ended, once."""
         gaps = self.ledger.gaps()
         unaccounted = sum(gap.end - gap.first_step for gap in gaps) + self.ledger.overlapping
-        self.add(unaccounted_steps=unaccounted)
+        self.add(unaccounted_steps=unaccounted, steps=self.ledger.untold)
         if unaccounted:
             log.error(
                 "%d steps are unaccounted for: %d ended twice; did not end: %s",
@@ -182,7 +188,7 @@ class Stats:
     def snapshot(self) -> Snapshot:
         """Everything that is counted, now."""
         with self._lock:
-            return Snapshot(self.seconds, {**self.losses, **asdict(self.totals)}, dict(self._lags))
+            return Snapshot(self.seconds, {**self.gauges, **self.losses, **asdict(self.totals)}, dict(self._lags))
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
@@ -196,7 +202,7 @@ class Stats:
 
     def load(self, state: dict[str, Any]) -> None:
         with self._lock:
-            totals = state["totals"]
+            totals = {"stored_steps": state["totals"]["samples"], **state["totals"]}  # older ones have it not
             self.totals = Totals(**{name: amount for name, amount in totals.items() if name in COUNTERS})
             self.losses = Counter({name: amount for name, amount in totals.items() if name not in COUNTERS})
             self.scores.extend(state["scores"])

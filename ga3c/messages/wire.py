@@ -8,7 +8,7 @@ are stack − 1 + n, and one more where the rule's schema asks for the observati
 |---|---|---|---|
 | REQUEST | agent | observations, first environment; real (n) u1 | observations (n, stack, *frame) |
 | REPLY | server | observations, width; outputs (n, width) f4 | – |
-| EXPERIENCE | agent | env, first step, steps, frames, terminated; each field of the schema | frames, each once |
+| EXPERIENCE | agent | env, first step, steps, frames, end; each field of the schema | frames, each once |
 | SCORES | agent | games; (score f8, steps i8) each | – |
 | STOP | server | – | – |
 | FAILURE | agent | bytes; why it ends, in UTF-8 | – |
@@ -17,6 +17,7 @@ are stack − 1 + n, and one more where the rule's schema asks for the observati
 | REJOIN | server | – | – |
 | PROBE | server | – | – |
 
+``end`` is 1 where the episode terminated with the last step, 2 where it was cut there, and else 0.
 ``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last
 four are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void,
 and PROBE tells nothing: that it can be sent is what the server wants to know.
@@ -37,11 +38,12 @@ from ga3c.memory.experience import Experience, Schema, finite
 from ga3c.memory.turn import Reply, Request
 
 MAGIC = b"GA3C"
-LAYOUT = 4  # raised when a layout changes, so that an agent of another version is refused
+LAYOUT = 5  # raised when a layout changes, so that an agent of another version is refused
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
 EXPERIENCE = struct.Struct("<IQIII")
+TERMINATED, TRUNCATED = 1, 2  # how an episode ended with an experience
 SCORES = struct.Struct("<I")
 SCORE = struct.Struct("<dq")
 FAILURE = struct.Struct("<I")
@@ -162,24 +164,26 @@ def decode_reply(header: Header, head: Buffer) -> Reply:
 
 def encode_experience(run: int, half: int, experience: Experience, schema: Schema) -> Parts:
     header = Header(Kind.EXPERIENCE, run, experience.agent, half, experience.version)
-    numbers = (experience.env, experience.first_step, experience.steps, len(experience.frames), experience.terminated)
+    end = TERMINATED if experience.terminated else TRUNCATED if experience.truncated else 0
+    numbers = (experience.env, experience.first_step, experience.steps, len(experience.frames), end)
     fields = [experience.fields[field.name].astype(field.dtype, copy=False).tobytes() for field in schema.fields]
     return b"".join([header.pack(), EXPERIENCE.pack(*numbers), *fields]), experience.frames.data.cast("B")
 
 
 def decode_experience(header: Header, head: Buffer, body: Buffer, spec: EnvSpec, schema: Schema) -> Experience:
-    env, first_step, steps, count, terminated = _fields(head, EXPERIENCE)
+    env, first_step, steps, count, end = _fields(head, EXPERIENCE)
     if not 1 <= steps <= MAX_STEPS:
         raise WireError(f"an experience of {steps} steps")
-    if terminated > 1:
-        raise WireError(f"an end of an episode of kind {terminated}")
+    if end > TRUNCATED:
+        raise WireError(f"an end of an episode of kind {end}")
     if count != spec.stack - 1 + steps + schema.reached:
         raise WireError(f"{count} frames of {steps} steps")
     _expect("frames", len(body), count * spec.frame_bytes)
     fields = _decode_fields(head, schema, steps)
     frames = np.frombuffer(body, spec.dtype).reshape(count, *spec.frame)
     _finite("frames", frames)
-    return Experience(header.agent, env, first_step, header.version, frames, fields, bool(terminated))
+    ends = {"terminated": end == TERMINATED, "truncated": end == TRUNCATED}
+    return Experience(header.agent, env, first_step, header.version, frames, fields, **ends)
 
 
 def _decode_fields(head: Buffer, schema: Schema, steps: int) -> dict[str, np.ndarray]:

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from ga3c.models.device import pick_device
 from ga3c.models.network import Network
-from ga3c.models.optimizers import RMSProp
+from ga3c.models.optimizers import make_optimizer
 from ga3c.models.pixels import PixelStatistics
 from ga3c.models.running_mean import RunningMean
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
-from ga3c.settings.groups import LearningSettings
 
-VECTORS = ("weights", "mean_square", "mean_weights")  # of a checkpoint, with a number for each of the model's
+VECTORS = ("weights", "mean_weights")  # of a checkpoint, beside those of the optimizer: a number for each weight
 
 
 class Version(NamedTuple):
@@ -44,6 +43,7 @@ class Loss(NamedTuple):
 
     total: Tensor
     figures: dict[str, Tensor]
+    errors: Tensor | None = None  # of each sample, where the rule has one
 
 
 class Gradient(NamedTuple):
@@ -55,12 +55,12 @@ class Gradient(NamedTuple):
 class TrainableModel(ABC):
     """What predictors and trainers work with, wherever its weights are."""
 
-    def __init__(
-        self, config: LearningSettings, network: Network, device: torch.device, pixels: PixelStatistics
-    ) -> None:
+    def __init__(self, config: Config, network: Network, device: torch.device, pixels: PixelStatistics) -> None:
         self.network = network
         self.device = device
-        self._rmsprop = RMSProp(config, network.weights, device)
+        self._optimizer = make_optimizer(config, network.weights, device)
+        self._target: Version | None = None  # the newest version itself
+        self.acts_by_target = False
         self._pixels = pixels
 
     @property
@@ -73,9 +73,23 @@ class TrainableModel(ABC):
     def updates(self) -> int:
         """Updates that were applied up to now: the number of the newest version that there is."""
 
+    @property
+    def target(self) -> Version:
+        """The version that targets are made with, where the rule has such."""
+        return self._target or self.version
+
+    @property
+    def acting(self) -> Version:
+        """What is played with."""
+        return self.target if self.acts_by_target else self.version
+
+    def renew_target(self) -> None:
+        """From now on the newest version is the target: versions never change, so nothing is copied."""
+        self._target = self.version
+
     @torch.inference_mode()
     def predict(self, observations: Tensor) -> Prediction:
-        number, weights = self.version
+        number, weights = self.acting
         return Prediction(number, self.network.outputs(weights, observations).cpu().numpy())
 
     def gradient(self, loss: Callable[[Tensor], Loss]) -> Gradient:
@@ -93,7 +107,7 @@ class TrainableModel(ABC):
 
     @abstractmethod
     def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
-        """One update by RMSProp, with the frames of the batch as long as pixels are measured. Returns its number."""
+        """One update, with the frames of the batch as long as pixels are measured. Returns its number."""
 
     @abstractmethod
     def state(self) -> tuple[int, dict[str, np.ndarray]]:
@@ -104,7 +118,7 @@ class TrainableModel(ABC):
         """Go on from there; arrays that do not fit are refused."""
 
     def _check_sizes(self, arrays: dict[str, np.ndarray]) -> None:
-        sizes = dict.fromkeys(VECTORS, self.network.size)
+        sizes = dict.fromkeys((*VECTORS, *self._optimizer.initial), self.network.size)
         for name, size in {**sizes, "pixels": 2 * self.network.pixels + 1}.items():
             if name not in arrays or arrays[name].shape != (size,):
                 raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
@@ -120,7 +134,9 @@ class Model(TrainableModel):
         self._update = threading.Lock()
         self._version = Version(0, network.initial(config.seed, config.init).to(device))
         self._mean = RunningMean(self._version.weights.clone(), config.mean_updates)
-        self._mean_square = torch.full_like(self._version.weights, config.rmsprop_initial)
+        self._memory = {
+            name: torch.full_like(self._version.weights, first) for name, first in self._optimizer.initial.items()
+        }
 
     @property
     def version(self) -> Version:
@@ -137,8 +153,10 @@ class Model(TrainableModel):
         with self._update:
             number, old = self._version
             new = torch.empty_like(old)
-            mean_square = self._mean_square[:trained]
-            self._rmsprop.step(new[:trained], old[:trained], gradient[:trained], mean_square, learning_rate)
+            memory = {name: vector[:trained] for name, vector in self._memory.items()}
+            self._optimizer.step(
+                new[:trained], old[:trained], gradient[:trained], memory, learning_rate, number=number + 1
+            )
             if frames is not None:
                 self._pixels.add(frames)
             new[trained:] = self._pixels.constants() if frames is not None else old[trained:]
@@ -152,16 +170,22 @@ class Model(TrainableModel):
             number, weights = self._version
             arrays = {
                 "weights": weights.cpu().numpy(),
-                "mean_square": self._mean_square.cpu().clone().numpy(),  # written in place, unlike the weights
+                # Written in place, unlike the weights.
+                **{name: vector.cpu().clone().numpy() for name, vector in self._memory.items()},
                 "mean_weights": self._mean.weights.cpu().clone().numpy(),
                 "pixels": self._pixels.state(),
             }
+            if self._target is not None:
+                arrays["target"] = self._target.weights.cpu().numpy()
         return number, arrays
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
         self._check_sizes(arrays)
         with self._update:
             self._version = Version(number, torch.tensor(arrays["weights"], device=self.device))
-            self._mean_square = torch.tensor(arrays["mean_square"], device=self.device)
+            for name, vector in self._memory.items():
+                vector.copy_(torch.tensor(arrays[name]))
+            if "target" in arrays:
+                self._target = Version(number, torch.tensor(arrays["target"], device=self.device))
             self._mean.weights.copy_(torch.tensor(arrays["mean_weights"]))
             self._pixels.load(arrays["pixels"])

@@ -57,8 +57,13 @@ class Network(ABC):
     the end of it; they are constants of a version, so their gradient is 0.
     """
 
-    def __init__(self, name: str, spec: EnvSpec, hidden: int, heads: Sequence[Head], *, normalize: bool) -> None:
-        """The network of this name (``auto`` has been decided before); only images are normalized."""
+    def __init__(
+        self, name: str, spec: EnvSpec, hidden: int, heads: Sequence[Head], *, normalize: bool, streams: int = 1
+    ) -> None:
+        """The network of this name (``auto`` has been decided before); only images are normalized.
+
+        With as many ``streams`` as heads, each head has its own part of the last hidden layer.
+        """
         self.spec = spec
         self.normalize = normalize and spec.is_image
         self.convolutions = _convolutions(name, spec)
@@ -70,7 +75,8 @@ class Network(ABC):
         for units in [hidden] if self.convolutions else [hidden, hidden]:
             self.linears.append(Linear(features, units))
             features = units
-        self._heads = [Linear(features, head.units) for head in heads]
+        self._heads = [Linear(features // streams, head.units) for head in heads]
+        self._streams = streams
         self.layers: list[Conv | Linear] = [*self.convolutions, *self.linears, *self._heads]
         self._gains = [math.sqrt(2)] * (len(self.layers) - len(heads)) + [head.gain for head in heads]
         self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
@@ -129,7 +135,8 @@ class Network(ABC):
         x = x.flatten(1)
         for _ in self.linears:
             x = functional.relu(functional.linear(x, *next(parameters)))
-        return [functional.linear(x, *next(parameters)) for _ in self._heads]
+        inputs = torch.chunk(x, self._streams, dim=1) if self._streams > 1 else [x] * len(self._heads)
+        return [functional.linear(own, *next(parameters)) for own in inputs]
 
     def initial(self, seed: int, scheme: str) -> Tensor:
         """First weights: ``paper`` draws from ±1/√inputs as the published code does, ``orthogonal`` as is usual."""
@@ -154,5 +161,7 @@ def _convolutions(name: str, spec: EnvSpec) -> list[Conv]:
         return []
     if name == "small":
         return [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)]
+    if name == "nature":
+        return [Conv(spec.stack, 32, 8, 4), Conv(32, 64, 4, 2), Conv(64, 64, 3, 1)]
     stride = int(name.removeprefix("large-"))
     return [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]

@@ -130,7 +130,8 @@ class SharedModel(TrainableModel):
     def apply(self, gradient: Tensor, learning_rate: float, frames: Tensor | None = None) -> int:
         numbers, trained = self._numbers, self.network.weights
         weights = numbers.weights[:trained]
-        self._rmsprop.step(weights, weights, gradient[:trained], numbers.mean_square[:trained], learning_rate)
+        memory = {"mean_square": numbers.mean_square[:trained]}
+        self._optimizer.step(weights, weights, gradient[:trained], memory, learning_rate)
         with self._lock.held():
             if frames is not None:
                 # An agent that is killed within this leaves statistics that are off by the weight of one batch.
@@ -145,13 +146,14 @@ class SharedModel(TrainableModel):
         """As it is while agents write: an update may be there in part."""
         with self._lock.held():
             number, pixels = self.updates, self._pixels.state()
-        vectors = {name: getattr(self._numbers, name).clone().numpy() for name in VECTORS}
+        names = (*VECTORS, *self._optimizer.initial)
+        vectors = {name: getattr(self._numbers, name).clone().numpy() for name in names}
         return number, {**vectors, "pixels": pixels}
 
     def load(self, number: int, arrays: dict[str, np.ndarray]) -> None:
         """Before any agent starts."""
         self._check_sizes(arrays)
-        for name in VECTORS:
+        for name in (*VECTORS, *self._optimizer.initial):
             getattr(self._numbers, name).copy_(torch.tensor(arrays[name]))
         self._pixels.load(arrays["pixels"])
         self._numbers.updates.fill_(number)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ga3c.algorithms.rule import Acting, make_acting, make_learning
+from ga3c.algorithms.rule import Acting, make_acting, make_learning, with_exploration
 from ga3c.games.human_scores import human_normalized
 from ga3c.games.make import make_games
 from ga3c.games.spec import EnvSpec, Games
@@ -65,10 +65,12 @@ class Policy:
     on how many are played beside it. So each game keeps to its row, and unused rows are predicted for nothing.
     """
 
-    def __init__(self, saved: Saved, spec: EnvSpec) -> None:
+    def __init__(self, saved: Saved, spec: EnvSpec, epsilon: float) -> None:
         config = resolve(saved.config, spec)
         self.acting = make_acting(config, spec)
-        self._model = Model(config, make_learning(config, spec).network)
+        learning = make_learning(config, spec)
+        self._explore = None if learning.exploration(0) is None else epsilon
+        self._model = Model(config, learning.network)
         self._model.load(saved.state["updates"], saved.arrays)
         self._batches = Batches(spec, self._model.device)
         self._rows = np.zeros((TABLES, *spec.observation), dtype=spec.dtype)
@@ -78,6 +80,8 @@ class Policy:
         for number, game in games.items():
             self._rows[number % TABLES] = game.observations[0]
         outputs = self._model.predict(self._batches.prediction([self._rows])).outputs
+        if self._explore is not None:
+            outputs = with_exploration(outputs, self._explore)
         return {number: outputs[number % TABLES][None] for number in games}
 
 
@@ -155,7 +159,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate a checkpoint; ``watch`` gets, after each step of all tables, the games that it ended."""
     saved = Saved.load(options)
-    policy = Policy(saved, probe(saved.config))
+    policy = Policy(saved, probe(saved.config), options.epsilon)
     results: list[GameResult] = []
     for ended in play_games(policy, saved.config, options, tables):
         results += ended

@@ -19,8 +19,11 @@ def probe(config: Config) -> EnvSpec:
 def resolve(config: Config, spec: EnvSpec) -> Resolved:
     """The settings with every ``auto`` decided, by the cores, the game and the recipe of the algorithm."""
     recipe = config.recipe
-    usual = {name: value for name, value in recipe.usual.items() if getattr(config, name) is None}
-    config = config.replace(**usual)
+    usual = {**recipe.usual, **({} if spec.is_image else recipe.usual_vectors)}
+    wanted = {name: value for name, value in usual.items() if getattr(config, name) is None}
+    if config.envs_per_agent is not None:
+        wanted.pop("samplers", None)
+    config = config.replace(**wanted)
     agents, envs = _fleet(config)
     assert config.min_batch is not None
     assert config.correction is not None
@@ -28,12 +31,14 @@ def resolve(config: Config, spec: EnvSpec) -> Resolved:
     decided = {
         "agents": agents,
         "envs_per_agent": envs,
+        "samplers": agents * envs,
         "sticky": backend_of(config.game).sticky_probability(config),
         # There is nothing to tune where others decide how many play.
         "tuner": "off" if recipe.untuned or not agents else config.tuner,
         "tuner_lag": config.max_lag / 2 if config.tuner_lag is None else config.tuner_lag,
         "network": network_name(config, spec),
-        "torch_threads": config.torch_threads or 1,
+        # While an update is made from a memory nobody plays, or hardly anybody.
+        "torch_threads": config.torch_threads or (available_cores() if recipe.replays else 1),
         "train_queue": config.train_queue or 2 * experiences_per_batch,
     }
     return Resolved(**{**vars(config), **decided})
@@ -42,6 +47,10 @@ def resolve(config: Config, spec: EnvSpec) -> Resolved:
 def _fleet(config: Config) -> tuple[int, int]:
     """Agents, and environments of each."""
     cores = available_cores()
+    if config.samplers is not None:
+        # As many as there are cores, if all then have equally many environments.
+        agents = config.agents or next(n for n in range(min(cores, config.samplers), 0, -1) if config.samplers % n == 0)
+        return agents, config.samplers // agents
     envs = config.envs_per_agent or backend_of(config.game).usual_envs(config.agents or cores + 1)
     if config.agents is not None:
         return config.agents, envs

@@ -288,7 +288,8 @@ class Training:
         if one_name(state["game"]) != one_name(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
         for name in settings_that(Config, "decides", "model"):
-            saved, wanted = state["config"][name], getattr(self._config, name)
+            wanted = getattr(self._config, name)
+            saved = state["config"].get(name, wanted)  # of an older run: what there was before the setting was
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
         return arrays, state

@@ -24,6 +24,7 @@ class PolicyOptions:
         "mean", "mean: the running mean of the weights; newest: those that training goes on with", choices=WEIGHTS
     )
     greedy: bool = setting(False, "take the best action instead of sampling from the policy")
+    epsilon: float = setting(0.05, "with dqn: chance of an action without regard to Q-values", low=0, high=1)
     max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")
 

@@ -28,13 +28,14 @@ from ga3c.settings.groups import (
 )
 from ga3c.settings.presets import PRESETS
 from ga3c.settings.recipes import RECIPES, Recipe
-from ga3c.settings.rules import ActorCriticSettings
+from ga3c.settings.rules import ActorCriticSettings, QLearningSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(  # the last group comes first where settings are listed
     RunSettings,
     ModelSettings,
+    QLearningSettings,
     ActorCriticSettings,
     LearningSettings,
     TunerSettings,
@@ -55,8 +56,13 @@ class Config(  # the last group comes first where settings are listed
         for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
             if end is not None and not self.max_steps:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")
-        self.check_rule()
+        self.check_actor_critic()
+        self._check_fleet()
         if self.recipe.agents_learn:
+            if self.optimizer not in (None, "rmsprop"):
+                raise ConfigError(
+                    f"ALGO={self.algo} has one mean square for all agents: OPTIMIZER={self.optimizer} is for others"
+                )
             for word, given in (("LISTEN", self.listen), ("SERIAL=1", self.serial), ("AGENTS=0", self.agents == 0)):
                 if given:
                     raise ConfigError(f"ALGO={self.algo} trains in agent processes of this machine: leave out {word}")
@@ -66,6 +72,18 @@ class Config(  # the last group comes first where settings are listed
                 raise ConfigError("SERIAL=1 has nobody to wait for: leave out LISTEN")
         elif self.agents == 0:
             raise ConfigError("AGENTS=0 plays nothing: LISTEN says where agents of other machines may join")
+
+    def _check_fleet(self) -> None:
+        if self.samplers is None:
+            return
+        if self.envs_per_agent is not None and self.samplers != (self.agents or 0) * self.envs_per_agent:
+            raise ConfigError("SAMPLERS are the environments of all agents together: leave out ENVS_PER_AGENT")
+        if self.agents and self.samplers % self.agents:
+            raise ConfigError(
+                f"SAMPLERS={self.samplers} cannot be shared equally by AGENTS={self.agents}: let it be a multiple"
+            )
+        if self.agents == 0:
+            raise ConfigError("SAMPLERS are of this machine's agents: with AGENTS=0, say ENVS_PER_AGENT")
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Self:
@@ -85,6 +103,9 @@ class Config(  # the last group comes first where settings are listed
         resumed = _settings_of_run(str(given["resume"])) if given.get("resume") else {}
         if resumed and given.get("algo") not in (None, resumed["algo"]):
             resumed = {name: value for name, value in resumed.items() if name not in settings_that(Config, "by_algo")}
+        if resumed:  # one of them follows from the other and AGENTS, which may be given anew
+            replays = RECIPES[str(given.get("algo", resumed["algo"]))].replays
+            resumed.pop("envs_per_agent" if replays else "samplers", None)
         return cls(**{**resumed, **PRESETS.get(preset, {}), **given})
 
     @property
@@ -118,10 +139,21 @@ class Resolved(Config):
     agents: int = 1
     envs_per_agent: int = 1
     tuner_lag: float = 0.0
+    samplers: int = 1
     min_batch: int = 1
+    learning_rate: float = 1e-4
+    optimizer: str = "rmsprop"
     correction: str = "none"
+    replay_start: int = 1
+    target_period: int = 1
+    epsilon_steps: int = 1
     torch_threads: int = 1
     train_queue: int = 1
+
+    @property
+    def in_step(self) -> bool:
+        """All environments wait for each other."""
+        return self.recipe.replays and self.synchronized
 
     @property
     def oldest(self) -> int:

@@ -8,7 +8,8 @@ from ga3c.settings.declare import setting
 from ga3c.settings.presets import PRESETS
 from ga3c.settings.recipes import MIN_BATCH, RECIPES
 
-NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "mlp")
+NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "nature", "mlp")
+OPTIMIZERS = ("rmsprop", "centered", "adam")
 TUNERS = ("anneal", "paper", "sweep", "off")
 
 
@@ -86,6 +87,14 @@ class FleetSettings:
         decides="players",
         by_algo=True,
     )
+    samplers: int | None = setting(
+        None,
+        "environments of all agents together (W); auto: AGENTS times ENVS_PER_AGENT, with dqn 16, or 8 with vectors",
+        low=1,
+        high=4096,
+        decides="players",
+        by_algo=True,
+    )
     serial: bool = setting(
         False, "everything in one thread, the same bits for the same SEED, also across RESUME", decides="players"
     )
@@ -133,10 +142,23 @@ class LearningSettings:
         by_algo=True,
     )
     discount: float = setting(0.99, "discount γ of future rewards", low=0, high=1, travels=True)
-    learning_rate: float = setting(7e-4, "step size η", above=0)
+    learning_rate: float | None = setting(
+        None, "step size η; auto: 7e-4, with dqn 1e-4 for images and 5e-4 for vectors", above=0, by_algo=True
+    )
     learning_rate_end: float | None = setting(None, "η at MAX_STEPS, reached linearly; auto: constant", low=0)
     grad_clip: float = setting(40.0, "largest norm of a gradient; 0: not clipped", low=0)
-    rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square", low=0, high=1)
+    optimizer: str | None = setting(
+        None,
+        "how a gradient becomes a step: RMSProp, RMSProp less the mean gradient, or Adam; auto: rmsprop, with dqn adam",
+        choices=OPTIMIZERS,
+        by_algo=True,
+        decides="model",
+    )
+    adam_decay: float = setting(
+        0.9, "decay β₁ of Adam's mean gradient; that of its mean square is 0.999", low=0, high=1
+    )
+    adam_epsilon: float = setting(1.5e-4, "ε of Adam, beside the root", above=0)
+    rmsprop_decay: float = setting(0.99, "decay α of RMSProp's mean square, and of its mean gradient", low=0, high=1)
     rmsprop_epsilon: float = setting(1e-6, "ε of RMSProp, inside the root", above=0)
     rmsprop_initial: float = setting(1.0, "RMSProp's mean square at the start", low=0)
     max_lag: int = setting(
@@ -168,7 +190,7 @@ class ModelSettings:
     init: str = setting("orthogonal", "first weights", choices=("orthogonal", "paper"))
     device: str = setting("auto", "auto, cpu, cuda:0 or mps")
     torch_threads: int | None = setting(
-        None, "torch threads of each predictor and trainer, or agent of a3c; auto: 1", low=1
+        None, "torch threads of each predictor and trainer, or agent of a3c; auto: 1, with dqn all cores", low=1
     )
 
 

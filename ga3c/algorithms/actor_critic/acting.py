@@ -31,6 +31,7 @@ FIGURES = (
 
 class Acting:
     figures = FIGURES
+    bootstraps = True
 
     def __init__(self, config: Resolved, spec: EnvSpec) -> None:
         assert isinstance(spec.action, Discrete)
@@ -56,7 +57,8 @@ class Acting:
         actions: np.ndarray = outputs[:, :-1].argmax(axis=1)
         return actions
 
-    def finish(self, steps: Steps, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    def finish(self, steps: Steps, outputs: np.ndarray | None) -> dict[str, np.ndarray]:
+        assert outputs is not None
         value = 0.0 if steps.terminated else float(outputs[-1])
         fields = {
             "actions": np.array(steps.actions, dtype=np.int32),

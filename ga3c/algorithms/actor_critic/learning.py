@@ -43,7 +43,10 @@ class Learning:
         self.network = ActorCriticNetwork(network_name(config, spec), spec, config.hidden, normalize=config.normalize)
         self._config = config
 
-    def loss(self, weights: Tensor, batch: TrainingBatch, steps: int) -> Loss:
+    def exploration(self, steps: int) -> None:
+        """Actions are drawn from the policy."""
+
+    def loss(self, weights: Tensor, batch: TrainingBatch, steps: int, target: Tensor | None = None) -> Loss:
         config = self._config
         actions = batch.on_device(batch.fields["actions"].astype(np.int64))
         policies, values = self.network.forward(weights, batch.observations)
