@@ -108,6 +108,7 @@ class Server:
             halves=len(halves(config)),
             gate=_make_gate(config, largest_message),
             welcome=config.for_agents(),
+            on_leave=self._forget,
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._exchange.close, self._fail)
         self._agents = Agents(config, self._exchange, stats, self._task)
@@ -224,6 +225,11 @@ class Server:
 
     def _task(self, agent: int) -> Task:
         return run_agent, (AgentTask(self._config, self._exchange.endpoint, self._run_id, agent), self._log_queue)
+
+    def _forget(self, agent: int) -> None:
+        """An agent left: where all play in step, its place is that of another one now."""
+        self.requests.discard(lambda request: request.agent == agent)
+        self.memory.forget(agent)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error

@@ -1,8 +1,8 @@
 """The ledger: of every environment, which of its steps were played, and that each of them ended once.
 
-A step ends when it is trained on or stored, or is thrown away and counted. Both are told by the numbers of the steps, so that a
-step that was lost unseen shows as a gap, and one that was trained on twice as an overlap; a sum that is made by
-subtraction could never show either.
+A step ends when it is trained on or stored, or is thrown away and counted. Both are told by the numbers of the steps,
+so that a step that was lost unseen shows as a gap, and one that was trained on twice as an overlap; a sum that is made
+by subtraction could never show either.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Ledger:
 
     def load(self, agent: int, state: list[list[int]]) -> None:
         with self._lock:
-            self._accounts[agent] = [Account(played, delivered, settled) for played, delivered, settled in state]
+            self._accounts[agent] = [
+                Account(played=played, delivered=delivered, settled=settled) for played, delivered, settled in state
+            ]
 
     def play(self, agent: int, first_env: int, real: bytes) -> None:
         """Count a step of each environment from this one on where it was real."""

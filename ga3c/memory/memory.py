@@ -31,6 +31,9 @@ class Memory(Protocol):
         """Before anything is taken: whose updates learn from it."""
 
     def add(self, experiences: list[Experience]) -> None: ...
+    def forget(self, agent: int) -> None:
+        """Nothing more comes of this agent."""
+
     def hold(self) -> bool:
         """Whether those who play have to wait; asked whenever they could go on."""
 
@@ -85,6 +88,9 @@ class TrainingQueue(Queue[Experience]):
 
     def add(self, experiences: Iterable[Experience]) -> None:
         self.put(experiences)
+
+    def forget(self, agent: int) -> None:
+        """What it sent is learnt from all the same."""
 
     def hold(self) -> bool:
         return self.full

@@ -82,6 +82,12 @@ class Queue(Generic[Item]):
             self._waiting = 0
             return items
 
+    def discard(self, unwanted: Callable[[Item], bool]) -> None:
+        """Nobody needs these any more."""
+        with self._changed:
+            self._items = deque(item for item in self._items if not unwanted(item))
+            self._waiting = sum(map(self._size, self._items))
+
     def take(self) -> list[Item] | None:
         """A batch if there is one, without waiting."""
         with self._changed:

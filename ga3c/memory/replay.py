@@ -35,6 +35,7 @@ class ReplayMemory:
         self._ring: Replay | None = None
         self._model: TrainableModel | None = None
         self._arrived: list[Experience] = []  # that no update can draw yet
+        self._left: set[int] = set()  # agents that nothing more comes of
         self._steps = 0  # of these
         self._stored = 0  # steps that were stored the last time
         self._credit = 0.0  # updates that follow from what was stored, and were not granted
@@ -62,6 +63,11 @@ class ReplayMemory:
         with self._changed:
             self._arrived += experiences
             self._steps += sum(experience.steps for experience in experiences)
+
+    def forget(self, agent: int) -> None:
+        """What it has under way will never be complete."""
+        with self._changed:
+            self._left.add(agent)
 
     def hold(self) -> bool:
         """Whether those who play have to wait; asked whenever they could go on, which is when a window may end."""
@@ -147,6 +153,10 @@ class ReplayMemory:
                 terminated=experience.terminated,
                 truncated=experience.truncated,
             )
+        for agent in sorted(self._left):
+            for env in range(self._config.envs_per_agent):
+                ring.forget((agent, env))
+        self._left.clear()
         ring.flush()
         self._stats.ledger.settle(arrived)
         self._stats.add(stored_steps=self._steps)

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,6 +67,7 @@ class Exchange:
         halves: int,
         gate: Gate | None = None,
         welcome: dict[str, Any] | None = None,
+        on_leave: Callable[[int], None] = lambda agent: None,
     ) -> None:
         """With a ``gate``, ``welcome`` is what agents that join there are told: the settings that they need."""
         self._run_id = run_id
@@ -74,6 +75,7 @@ class Exchange:
         self._schema = schema
         self._intake = intake
         self._stats = stats
+        self._on_leave = on_leave  # of an agent, by its number
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
         self._members: dict[int, Member] = {}  # each agent that is admitted
@@ -110,7 +112,9 @@ class Exchange:
             self._former[agent] = self._members.pop(agent).route
             if len(self._former) > FORMER_MOST:
                 del self._former[min(self._former)]
-            return self._stats.ledger.leave(agent)
+            lost = self._stats.ledger.leave(agent)
+        self._on_leave(agent)
+        return lost
 
     def member(self, agent: int) -> Member:
         """What is counted of it up to now."""

@@ -66,8 +66,15 @@ class Config(  # the last group comes first where settings are listed
             for word, given in (("LISTEN", self.listen), ("SERIAL=1", self.serial), ("AGENTS=0", self.agents == 0)):
                 if given:
                     raise ConfigError(f"ALGO={self.algo} trains in agent processes of this machine: leave out {word}")
+        if self.recipe.replays and (self.predictors, self.trainers) != (1, 1):
+            raise ConfigError(f"ALGO={self.algo} has one predictor and one trainer: leave out PREDICTORS and TRAINERS")
         if self.listen:
             check_listen(self.listen, self.keys)
+            if self.recipe.replays and self.synchronized:
+                raise ConfigError(
+                    "SYNCHRONIZED=1 lets all environments wait for each other, and agents of other machines come and "
+                    "go: with LISTEN, say SYNCHRONIZED=0"
+                )
             if self.serial:
                 raise ConfigError("SERIAL=1 has nobody to wait for: leave out LISTEN")
         elif self.agents == 0:
@@ -149,6 +156,9 @@ class Resolved(Config):
     epsilon_steps: int = 1
     torch_threads: int = 1
     train_queue: int = 1
+
+    def _check_fleet(self) -> None:
+        """One was decided by the others."""
 
     @property
     def in_step(self) -> bool:
