@@ -96,7 +96,7 @@ class Trainer:
     def _update(self, sample: Any) -> int | None:
         """The version of the gradient; None where loss or gradient was not finite, and so was not applied."""
         config, steps = self._config, self._steps()
-        batch = self._memory.batch(sample, self._batches)
+        batch = self._memory.batch(sample, self._batches.training)
         target = self._model.target.weights
         version, gradient, loss = self._model.gradient(
             lambda weights: self._learning.loss(weights, batch, steps, target)

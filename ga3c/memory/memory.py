@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from ga3c.memory.experience import Experience
 from ga3c.memory.queue import Queue
-from ga3c.memory.replay import ReplayMemory
+from ga3c.memory.replay import Learner, ReplayMemory
 from ga3c.memory.stats import Stats
 from ga3c.settings.config import Resolved
-
-if TYPE_CHECKING:
-    from ga3c.memory.ring import Batch
-    from ga3c.models.batches import Batches, TrainingBatch
-    from ga3c.models.model import TrainableModel
 
 
 class Taker(Protocol):
@@ -27,7 +22,7 @@ class Taker(Protocol):
 class Memory(Protocol):
     """What an update learns from, a sample, is the memory's own business."""
 
-    def attach(self, model: TrainableModel) -> None:
+    def attach(self, learner: Learner) -> None:
         """Before anything is taken: whose updates learn from it."""
 
     def add(self, experiences: list[Experience]) -> None: ...
@@ -46,8 +41,8 @@ class Memory(Protocol):
     def fresh(self, sample: Any, updates: int) -> Any:
         """What of it is not too old to be learnt from after so many updates."""
 
-    def batch(self, sample: Any, batches: Batches) -> TrainingBatch | Batch:
-        """The sample as one batch on the model's device."""
+    def batch(self, sample: Any, make: Callable[[list[Experience]], Any]) -> Any:
+        """The sample as one batch on the learner's device, where ``make`` makes one of experiences."""
 
     def learned(self, sample: Any, version: int) -> None:
         """An update of this version has learnt from it."""
@@ -83,7 +78,7 @@ class TrainingQueue(Queue[Experience]):
         self._stats = stats
         self._oldest = config.oldest
 
-    def attach(self, model: TrainableModel) -> None:
+    def attach(self, learner: Learner) -> None:
         """Experiences are learnt from by whoever takes them."""
 
     def add(self, experiences: Iterable[Experience]) -> None:
@@ -102,8 +97,8 @@ class TrainingQueue(Queue[Experience]):
         self.dropped([some for some in experiences if some.version < oldest], "stale_steps")
         return [some for some in experiences if some.version >= oldest]
 
-    def batch(self, experiences: list[Experience], batches: Batches) -> TrainingBatch:
-        return batches.training(experiences)
+    def batch(self, experiences: list[Experience], make: Callable[[list[Experience]], Any]) -> Any:
+        return make(experiences)
 
     def learned(self, experiences: list[Experience], version: int) -> None:
         self._stats.add_lags([version - experience.version for experience in experiences])

@@ -9,16 +9,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ga3c.games.spec import EnvSpec
 from ga3c.memory.experience import Experience
 from ga3c.memory.stats import Stats
 from ga3c.settings.config import Resolved
 
 if TYPE_CHECKING:
+    import torch
+
     from ga3c.memory.ring import Batch, Replay
-    from ga3c.models.batches import Batches
-    from ga3c.models.model import TrainableModel
+
+
+class Learner(Protocol):
+    """Whose updates learn from a memory: a model, as far as a memory knows it."""
+
+    acts_by_target: bool
+
+    @property
+    def spec(self) -> EnvSpec: ...
+    @property
+    def device(self) -> torch.device: ...
+    def renew_target(self) -> None: ...
 
 
 class ReplayMemory:
@@ -33,7 +46,7 @@ class ReplayMemory:
         self._changed = threading.Condition()
         self._closed = False
         self._ring: Replay | None = None
-        self._model: TrainableModel | None = None
+        self._learner: Learner | None = None
         self._arrived: list[Experience] = []  # that no update can draw yet
         self._left: set[int] = set()  # agents that nothing more comes of
         self._steps = 0  # of these
@@ -44,7 +57,7 @@ class ReplayMemory:
         stats.ledger.eager = True  # nothing is missing of a step that was played
         stats.set(memory_full=0.0, replay_ratio_asked=config.batch / config.train_period)
 
-    def attach(self, model: TrainableModel) -> None:
+    def attach(self, learner: Learner) -> None:
         """Keep the steps on the device of this model, whose target is renewed at the right moments."""
         import torch
 
@@ -52,12 +65,12 @@ class ReplayMemory:
 
         config = self._config
         self._ring = Replay(
-            model.network.spec, config.replay_steps, n_step=config.n_step, discount=config.discount, device=model.device
+            learner.spec, config.replay_steps, n_step=config.n_step, discount=config.discount, device=learner.device
         )
-        self._random = torch.Generator(model.device).manual_seed(config.seed)
-        self._model = model
-        model.acts_by_target = config.concurrent
-        model.renew_target()
+        self._random = torch.Generator(learner.device).manual_seed(config.seed)
+        self._learner = learner
+        learner.acts_by_target = config.concurrent
+        learner.renew_target()
 
     def add(self, experiences: list[Experience]) -> None:
         with self._changed:
@@ -94,7 +107,7 @@ class ReplayMemory:
         """Old steps are what a replay memory is for."""
         return sample
 
-    def batch(self, sample: Batch, batches: Batches) -> Batch:
+    def batch(self, sample: Batch, make: Callable[[list[Experience]], Any]) -> Batch:
         """It was gathered on the device."""
         return sample
 
@@ -166,14 +179,14 @@ class ReplayMemory:
     def _grant(self) -> None:
         """Updates follow from what was stored: now, or while as many steps are played again."""
         config = self._config
-        assert self._model is not None
+        assert self._learner is not None
         if not self._trains:
             self._since_target = 0
             return
         self._credit += self._stored / config.train_period
         if config.concurrent or self._since_target >= config.target_period:
             self._since_target = 0
-            self._model.renew_target()
+            self._learner.renew_target()
         updates = int(self._credit)
         self._credit -= updates
         self._granted += updates

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ga3c.games.spec import EnvSpec
 from ga3c.models.device import pick_device
 from ga3c.models.network import Network
 from ga3c.models.optimizers import make_optimizer
@@ -72,6 +73,11 @@ class TrainableModel(ABC):
     @abstractmethod
     def updates(self) -> int:
         """Updates that were applied up to now: the number of the newest version that there is."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What it is shown."""
+        return self.network.spec
 
     @property
     def target(self) -> Version:

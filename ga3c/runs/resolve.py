@@ -25,13 +25,16 @@ def resolve(config: Config, spec: EnvSpec) -> Resolved:
         wanted.pop("samplers", None)
     config = config.replace(**wanted)
     agents, envs = _fleet(config)
-    assert config.min_batch is not None
-    assert config.correction is not None
-    experiences_per_batch = -(-config.min_batch // config.t_max)  # rounded up
+    min_batch = config.min_batch or 1
+    experiences_per_batch = -(-min_batch // config.t_max)  # rounded up
     decided = {
         "agents": agents,
         "envs_per_agent": envs,
         "samplers": agents * envs,
+        "min_batch": min_batch,
+        "correction": config.correction or "none",
+        # These say nothing where nothing is replayed.
+        **{name: getattr(config, name) or 1 for name in ("replay_start", "target_period", "epsilon_steps")},
         "sticky": backend_of(config.game).sticky_probability(config),
         # There is nothing to tune where others decide how many play.
         "tuner": "off" if recipe.untuned or not agents else config.tuner,

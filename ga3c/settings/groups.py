@@ -92,7 +92,6 @@ class FleetSettings:
         "environments of all agents together (W); auto: AGENTS times ENVS_PER_AGENT, with dqn 16, or 8 with vectors",
         low=1,
         high=4096,
-        decides="players",
         by_algo=True,
     )
     serial: bool = setting(

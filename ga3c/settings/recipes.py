@@ -67,8 +67,6 @@ RECIPES: dict[str, Recipe] = {
         learns="server",
         engine="server",
         usual={
-            "min_batch": 1,
-            "correction": "none",
             "learning_rate": 1e-4,
             "optimizer": "adam",
             "samplers": 16,

@@ -38,8 +38,15 @@ GIVEN = {
     "correction": "vtrace",
     "torch_threads": 2,
     "train_queue": 13,
+    "samplers": 21,
+    "learning_rate": 2e-4,
+    "optimizer": "rmsprop",
+    "replay_start": 300,
+    "target_period": 200,
+    "epsilon_steps": 400,
 }
 each_algo = pytest.mark.parametrize("algo", RECIPES)
+each_with_a_queue = pytest.mark.parametrize("algo", [algo for algo in RECIPES if not RECIPES[algo].replays])
 
 
 def resolved(spec=SPEC, **settings):
@@ -64,7 +71,7 @@ def test_its_engine_can_be_made_and_stopped_before_it_begins(algo, serial, tempo
     assert stats.totals.steps == stats.totals.unaccounted_steps == 0
 
 
-@each_algo
+@each_with_a_queue
 def test_its_memory_gives_back_what_it_takes(algo):
     stats = Stats()
     assert RECIPES[algo].memory in MEMORIES
@@ -77,7 +84,7 @@ def test_its_memory_gives_back_what_it_takes(algo):
     assert memory.take() == [first, second]
 
 
-@each_algo
+@each_with_a_queue
 @pytest.mark.parametrize("spec", [SPEC, IMAGES], ids=["vectors", "images"])
 @pytest.mark.parametrize("correction", ["none", "vtrace"])
 def test_its_rule_learns_from_what_it_makes_of_its_actions(algo, spec, correction):
@@ -109,11 +116,13 @@ def test_its_rule_learns_from_what_it_makes_of_its_actions(algo, spec, correctio
 
 @each_algo
 def test_what_is_usual_with_it_are_settings_that_it_decides(algo):
-    usual = RECIPES[algo].usual
+    usual = {**RECIPES[algo].usual, **RECIPES[algo].usual_vectors}
     assert set(usual) <= set(settings_that(Config, "by_algo")) & MAY_BE_AUTO
     config = resolved(algo=algo)
     assert {name: getattr(config, name) for name in usual} == usual
-    assert resolved(algo=algo, **{name: GIVEN[name] for name in usual}).min_batch == GIVEN["min_batch"]
+    given = {name: GIVEN[name] for name in usual}
+    config = resolved(algo=algo, **given)
+    assert {name: getattr(config, name) for name in given} == given
 
 
 @each_algo

@@ -52,9 +52,9 @@ def test_what_was_learned_has_ended(stats):
     memory = make_memory(Resolved(), stats)
     experiences = experiences_of(stats, 2)
     memory.add(experiences)
-    memory.learned(memory.take())
+    memory.learned(memory.take(), version=0)
     assert [(gap.first_step, gap.end) for gap in stats.ledger.gaps()] == [(STEPS, 2 * STEPS)]
-    memory.learned(memory.take())
+    memory.learned(memory.take(), version=0)
     assert unaccounted(stats) == 0
     assert stats.totals.lost_steps == stats.totals.stale_steps == 0
 
@@ -62,8 +62,8 @@ def test_what_was_learned_has_ended(stats):
 def test_what_is_learned_twice_overlaps(stats):
     memory = make_memory(Resolved(), stats)
     (only,) = experiences_of(stats, 1)
-    memory.learned([only])
-    memory.learned([only])
+    memory.learned([only], version=0)
+    memory.learned([only], version=0)
     assert stats.ledger.overlapping == STEPS
 
 
@@ -80,7 +80,7 @@ def test_what_was_dropped_has_ended_and_is_counted_for_its_reason(stats, why, ot
 def test_what_nobody_takes_any_more_is_lost_and_counted(stats):
     memory = make_memory(Resolved(), stats)
     memory.add(experiences_of(stats, 3))
-    memory.learned(memory.take())
+    memory.learned(memory.take(), version=0)
     memory.give_up()
     assert len(memory) == 0
     assert stats.totals.lost_steps == 2 * STEPS

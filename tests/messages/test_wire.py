@@ -453,15 +453,16 @@ def test_an_action_outside_its_bounds_is_refused(action, why):
         decode_boxed(*wire.encode_experience(RUN, HALF, sent, ANY))
 
 
-@pytest.mark.parametrize("terminated", [2, 255, 256, 2**32 - 1])
-def test_an_episode_ended_or_not_and_nothing_else(terminated):
+@pytest.mark.parametrize("end", [3, 255, 256, 2**32 - 1])
+def test_an_episode_ended_or_not_and_nothing_else(end):
     sent = make_boxed()
     head, body = wire.encode_experience(RUN, HALF, sent, ANY)
-    for known in (0, 1):
+    for known, (terminated, truncated) in enumerate([(False, False), (True, False), (False, True)]):
         fields = (9, 4, 3, len(sent.frames), known)
-        assert decode_boxed(changed(head, wire.EXPERIENCE, *fields), body).terminated is bool(known)
-    with pytest.raises(WireError, match=f"an end of an episode of kind {terminated}"):
-        decode_boxed(changed(head, wire.EXPERIENCE, 9, 4, 3, len(sent.frames), terminated), body)
+        experience = decode_boxed(changed(head, wire.EXPERIENCE, *fields), body)
+        assert (experience.terminated, experience.truncated) == (terminated, truncated)
+    with pytest.raises(WireError, match=f"an end of an episode of kind {end}"):
+        decode_boxed(changed(head, wire.EXPERIENCE, 9, 4, 3, len(sent.frames), end), body)
 
 
 @pytest.mark.parametrize("missing", range(1, 9))

@@ -73,7 +73,7 @@ def test_a_word_without_a_value_is_refused(word):
         ("DISCOUNT=nan", "not a finite number"),
         ("BETA=inf", "not a finite number"),
         ("LEARNING_RATE=0", "above 0"),
-        ("LEARNING_RATE=auto", "is not a number"),
+        ("VALUE_COST=auto", "is not a number"),
         ("STICKY=1.5", "at most 1"),
         ("SERIAL=maybe", "0 or 1"),
         ("NETWORK=smal", "Did you mean small?"),
