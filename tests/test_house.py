@@ -15,6 +15,7 @@ ROOMS = [
     "__main__",
 ]
 WITHOUT_TORCH = ("settings", "system", "games", "memory", "messages", "agents")  # and algorithms/*/acting.py
+ON_THE_DEVICE = ("ga3c.memory.ring", "ga3c.memory.replay_size", "ga3c.memory.priorities")  # which no agent imports
 TUNING = ("ga3c.runs.tuning", "ga3c.runs.retrace", "ga3c.__main__")  # what knows the tuner
 PUBLIC_ROOMS = ("settings", "system", "games", "memory")  # what experiments may use; experiments/bench looks deeper
 PUBLIC_NAMES = ["Config", "ConfigError", "RunFailed", "Summary", "__version__", "train"]
@@ -41,7 +42,7 @@ def rooms_in_order(sources: Sources) -> Iterator[str]:
 def players_without_torch(sources: Sources) -> Iterator[str]:
     """What an agent imports brings torch neither by itself nor by what it imports: that costs seconds and 200 MB."""
     for module in sources:
-        if _room(module) in WITHOUT_TORCH or module.endswith(".acting"):
+        if (_room(module) in WITHOUT_TORCH and module not in ON_THE_DEVICE) or module.endswith(".acting"):
             way = _way_to_torch(module, sources)
             if way:
                 yield f"{sources[module].path} imports torch at its top: {' → '.join(way)}"
