@@ -79,7 +79,9 @@ class Priorities:
         """As float64 and not too small, and which of them are good. On a CPU, bad ones raise unless of strangers."""
         priorities = priorities.to(torch.float64)
         good = (priorities >= 0) & (priorities <= MOST)  # no number is neither
-        if self.device.type == "cpu" and not good.all():
+        if self.device.type == "cpu":
+            if good.all():
+                return priorities.clamp_min(self._least), good
             bad = priorities[~good]
             if trusted:
                 raise ValueError(f"a priority of {bad[0].item()}: it has to be a number from 0 to {MOST:g}")
@@ -117,8 +119,6 @@ class Priorities:
         return Drawn(self._numbers[slots], (weights / weights.min()).pow(-beta).to(torch.float32))
 
     def _draw(self, sums: Sums, count: int, generator: torch.Generator) -> Tensor:
-        if self.device.type == "cpu" and not sums.total > 0:
-            raise ValueError("nothing can be drawn: there are no priorities")
         return sums.find(torch.rand(count, dtype=torch.float64, device=self.device, generator=generator))
 
     def make_room(self, count: int, generator: torch.Generator) -> Tensor:

@@ -22,7 +22,9 @@ class Sums(Protocol):
     weights: Tensor  # (slots,) float64, to be read only
 
     @property
-    def total(self) -> Tensor: ...
+    def total(self) -> Tensor:
+        """Of all weights. What is to be drawn from a total of 0 has no meaning, and a tree says so."""
+
     def set(self, slots: Tensor, weights: Tensor, valid: Tensor) -> None:
         """New weights, where ``valid``; of one slot twice, the later."""
 
@@ -83,6 +85,8 @@ class SumTree:
     def find(self, shares: Tensor) -> Tensor:
         ends = self._ends
         np.cumsum(self._top, out=ends[1:])
+        if not ends[-1] > 0:
+            raise ValueError("nothing can be drawn: there are no priorities")
         # Below the end, so that there is a node whose end is behind it; the first such is not 0.
         rest = np.minimum(shares.numpy() * ends[-1], np.nextafter(ends[-1], 0.0))
         at = ends[1:].searchsorted(rest, side="right")

@@ -140,9 +140,9 @@ def test_a_priority_of_zero_counts_as_a_small_one(make):
     assert memory.weights.tolist() == [0.5, 1.5]
 
 
-def test_nothing_can_be_drawn_of_nothing(make):
+def test_nothing_can_be_drawn_of_nothing():
     with pytest.raises(ValueError, match="no priorities"):
-        make(4).draw(1, generator())
+        Priorities(4).draw(1, generator())
 
 
 @pytest.mark.parametrize("form", [SumTree, lambda size: BlockSums(size, torch.device("cpu"))])
