@@ -166,3 +166,10 @@ class Lanes:
 def _leading_zeros(frames: np.ndarray) -> int:
     """Zero frames before the first other one."""
     return next((place for place, frame in enumerate(frames) if frame.any()), len(frames))
+
+
+def join(some: list[Transitions], lanes: Lanes) -> Transitions:
+    none = np.zeros(0, dtype=np.int64)
+    actions = np.zeros((0, *lanes.action_shape), dtype=lanes.action_dtype)
+    nothing = Transitions(none, none, none, actions, none.astype(np.float32), none.astype(np.uint8))
+    return Transitions(*(np.concatenate(numbers) for numbers in zip(nothing, *some, strict=True)))

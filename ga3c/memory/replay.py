@@ -19,7 +19,8 @@ from ga3c.settings.config import Resolved
 if TYPE_CHECKING:
     import torch
 
-    from ga3c.memory.ring import Batch, Replay
+    from ga3c.memory.drawn import Batch
+    from ga3c.memory.ring import Replay
 
 
 class Learner(Protocol):

@@ -17,12 +17,12 @@ SHARE = 0.9  # of what is left that a memory may take: batches and the model nee
 
 
 def usual_block(spec: EnvSpec, capacity: int) -> int:
-    return min(BLOCK, max(capacity // (500 if spec.frame_bytes >= LARGE else 50), LEAST_BLOCK))
+    return min(BLOCK, max(capacity // (1_000 if spec.frame_bytes >= LARGE else 50), LEAST_BLOCK))
 
 
 def usual_headroom(spec: EnvSpec, capacity: int) -> int:
-    """With frames of Atari, 0.25 %: a transition is not to cost more than 7,100 bytes."""
-    return capacity // 400 if spec.frame_bytes >= LARGE else capacity // 16 + 64
+    """With frames of Atari 2.2 ‰, so that a transition does not cost more than 7,100 bytes."""
+    return capacity // 450 if spec.frame_bytes >= LARGE else capacity // 16 + 64
 
 
 def room(device: torch.device) -> float:

@@ -3,41 +3,28 @@
 Two rings. Rows are frames of all lanes, as they came; transitions are a few numbers each, which name the rows that they
 need. A transition is drawn from the ``flush`` after it is complete until ``capacity`` others have come, or until the
 first of its frames has to make room, which happens earlier only in lanes that are much slower than the others.
+
+Nothing that can be drawn is ever being written: of the rows, a block is always kept free for what comes next.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ga3c.games.spec import Discrete, EnvSpec
-from ga3c.memory.lanes import Lanes, Transitions
+from ga3c.games.spec import EnvSpec
+from ga3c.memory.drawn import ACTION, DISCOUNT, REACHED, RETURN, ROW, Batch, Buffers
+from ga3c.memory.lanes import Lanes, Transitions, join
 from ga3c.memory.replay_size import check_room, usual_block, usual_headroom
-
-PIECE = 32  # observations that are laid out at a time on a CPU: they stay in its core's cache
-
-
-class Batch(NamedTuple):
-    """Transitions that were drawn. It lasts until the memory is asked for its next batch but ``buffers`` − 1."""
-
-    observations: Tensor  # (n, stack, *frame), in memory (n, *frame, stack)
-    next_observations: Tensor  # n steps later; of no meaning where the discount is 0
-    actions: Tensor  # int64, or float32 (n, …)
-    returns: Tensor  # float32: rewards until then, discounted
-    discounts: Tensor  # float32: of what follows; 0 where nothing does
-    numbers: Tensor  # int64: of the transitions, in order of insertion
-
-    def __len__(self) -> int:
-        return len(self.returns)
+from ga3c.memory.turns import take_turns
 
 
 class Replay:
-    """``add`` runs of steps, ``flush`` them now and then, ``sample`` transitions."""
+    """``add`` runs of steps, ``flush`` them now and then, ``sample`` transitions; several threads may do so."""
 
     def __init__(
         self,
@@ -47,14 +34,18 @@ class Replay:
         n_step: int = 1,
         discount: float = 0.99,
         device: torch.device | str = "cpu",
+        to: torch.device | str | None = None,
         block: int | None = None,
         headroom: int | None = None,
         buffers: int = 1,
+        staged: bool | None = None,
     ) -> None:
-        """Room for ``capacity`` transitions and ``headroom`` more rows, of which up to a ``block`` wait for ``flush``.
+        """Room for ``capacity`` transitions and ``headroom`` more rows, of which a ``block`` is kept free.
 
         The rest of the headroom is for frames that are no step (the last ones of truncated episodes), and for what
-        lanes have under way.
+        lanes have under way. Batches are given on the device ``to``, where it is not the memory's own; ``buffers`` of
+        each size take turns. With ``staged``, rows wait in a block of the host's memory until they are flushed; that
+        is how it is unless the device is the host's own CPU.
         """
         if capacity < 1:
             raise ValueError(f"a replay memory of {capacity} steps: it needs room for at least one")
@@ -67,58 +58,54 @@ class Replay:
         least = spec.stack + 1  # rows of a step: it, its history, and what it reached
         self.block = max(usual_block(spec, capacity) if block is None else block, least)
         self.headroom = max(usual_headroom(spec, capacity) if headroom is None else headroom, self.block + least)
-        self._size = capacity + self.headroom  # rows
         self.lanes = Lanes(spec, n_step=n_step, discount=discount)
+        self._size = capacity + self.headroom  # rows, but for row 0
+        self._columns = ACTION + int(np.prod(self.lanes.action_shape, dtype=np.int64))
+        self._staged = self.device.type != "cpu" if staged is None else staged
         check_room(self.bytes, self.host_bytes, self.device, capacity)
-        self._allocate()
-        self._lock = threading.Lock()  # of what is drawn from
-        self._adding = threading.Lock()
-        self._buffers: dict[int, list[_Buffers]] = {}
-        self._turn = buffers
+        # Pages are taken from the system when they are first written to.
+        dtype: torch.dtype = getattr(torch, spec.dtype)
+        self._frames = torch.empty((self._size + 1, *spec.frame), dtype=dtype, device=self.device)
+        self._before = torch.empty(self._size + 1, dtype=torch.int32, device=self.device)  # the row before each
+        self._frames[0], self._before[0] = 0, 0
+        self._transitions = torch.empty((capacity, self._columns), dtype=torch.int32, device=self.device)
+        self._oldest_rows = np.empty(capacity, dtype=np.uint32)  # the first that each transition needs, modulo 2³²
+        self._stage = self._new_stage()
+        self._rows = 0  # that can be drawn from
         self._next_row = 1
-        self._rows = 0  # that can be used
-        self._waiting: list[Transitions] = []
+        self._before_new: list[np.ndarray] = []  # of the rows since then
+        self._new: list[Transitions] = []
         self.inserted = 0  # transitions ever, so the number of the next one
         self.oldest = 0  # number of the oldest one that can be drawn
-        self.dropped = 0  # transitions that never could, since their frames were gone or their lane ended
-        self._holes: Tensor | None = None  # see ``_expire``
-        self._holes_count = 0
+        self.dropped = 0  # steps that never were, since their frames were gone or their lane was
+        self.holes = np.zeros(0, dtype=np.int64)  # numbers from ``oldest`` on that cannot be drawn any more
+        self._jumps: Tensor | None = None  # at which draws these are passed over
+        self._to = self.device if to is None else torch.device(to)
+        self._buffers: dict[int, list[Buffers]] = {}
+        self._buffers_each = buffers
+        self._adding = threading.Lock()
+        self._turns = take_turns(self.device)
 
-    def _allocate(self) -> None:
-        size, capacity, device, lanes = self._size, self.capacity, self.device, self.lanes
-        dtype: torch.dtype = getattr(torch, self.spec.dtype)
-        action = torch.int32 if isinstance(self.spec.action, Discrete) else torch.float32
-        # Pages are taken from the system when they are first written to.
-        self._frames = torch.empty((size + 1, *self.spec.frame), dtype=dtype, device=device)
-        self._before = torch.empty(size + 1, dtype=torch.int32, device=device)
-        self._frames[0] = 0
-        self._before[0] = 0
-        self._row = torch.empty(capacity, dtype=torch.int32, device=device)
-        self._reached = torch.empty(capacity, dtype=torch.int32, device=device)
-        self._actions = torch.empty((capacity, *lanes.action_shape), dtype=action, device=device)
-        self._returns = torch.empty(capacity, dtype=torch.float32, device=device)
-        self._spans = torch.empty(capacity, dtype=torch.uint8, device=device)
-        self._discounts = torch.from_numpy(lanes.discounts).to(device)
-        self._oldest_rows = np.empty(capacity, dtype=np.uint32)  # modulo 2³²
-        # On a CPU rows are written where they stay; elsewhere they are copied there, a block at a time.
-        self._staged_before = np.empty(self.block, dtype=np.int32)
-        self._stage = None if device.type == "cpu" else _Stage(self.spec, self.block, self.device)
+    def _new_stage(self) -> Tensor | None:
+        if not self._staged:
+            return None
+        # On CUDA it goes back to a pool when it is dropped, and is not given out before its copy is done.
+        pinned = self.device.type == "cuda"
+        return torch.empty((self.block, *self.spec.frame), dtype=getattr(torch, self.spec.dtype), pin_memory=pinned)
 
     @property
     def bytes(self) -> int:
         """Of the device: frames and all books."""
-        action = 4 * int(np.prod(self.lanes.action_shape, dtype=np.int64))
-        return (self._size + 1) * (self.spec.frame_bytes + 4) + self.capacity * (4 + 4 + action + 4 + 1)
+        return (self._size + 1) * (self.spec.frame_bytes + 4) + 4 * self._columns * self.capacity
 
     @property
     def host_bytes(self) -> int:
-        """Of the host: books, and the blocks on their way where the memory is on another device."""
-        blocks = 0 if self.device.type == "cpu" else 2 * self.block * self.spec.frame_bytes
-        return 4 * self.capacity + 4 * self.block + blocks
+        """Of the host beside it: books, and blocks on their way."""
+        return 4 * self.capacity + 2 * self._staged * self.block * self.spec.frame_bytes
 
     def __len__(self) -> int:
         """Transitions that can be drawn."""
-        return self.inserted - self.oldest - self._holes_count
+        return self.inserted - self.oldest - len(self.holes)
 
     def add(
         self,
@@ -144,59 +131,41 @@ class Replay:
             raise ValueError(f"{len(frames)} frames and {len(rewards)} rewards do not belong to {steps} steps")
         if not np.isfinite(rewards).all():
             raise ValueError("rewards that are not finite")
+        cut = truncated and not terminated
         if reached is None and len(frames) > past + steps:
             reached = frames[-1]
-        if truncated and not terminated and reached is None:
+        if cut and reached is None:
             raise ValueError("a truncated run needs the frame that its last step reached")
         most = self.block - past - 1  # steps that a block has room for in any case
         with self._adding:
             for start in range(0, steps, most):
                 end = min(start + most, steps)
-                self._add(
+                if self._next_row + past + end - start > self._rows + self.block:
+                    self._flush()
+                run = self.lanes.add(
                     lane,
+                    self._next_row,
+                    self._next_row - self._size // 2,  # history that is older is better stored again
                     frames[start : end + past],
                     actions[start:end],
                     rewards[start:end],
-                    terminated and end == steps,
-                    reached if truncated and not terminated and end == steps else None,
+                    terminated=terminated and end == steps,
+                    reached=reached if cut and end == steps else None,
                 )
-
-    def _add(
-        self,
-        lane: Hashable,
-        frames: np.ndarray,
-        actions: np.ndarray,
-        rewards: np.ndarray,
-        terminated: bool,
-        reached: np.ndarray | None,
-    ) -> None:
-        if self._next_row + len(frames) + 1 > self._rows + 1 + self.block:
-            self._flush()
-        kept_from = self._next_row - self._size // 2
-        run = self.lanes.add(
-            lane, self._next_row, kept_from, frames, actions, rewards, terminated=terminated, reached=reached
-        )
-        at = self._next_row - self._rows - 1
-        self._staged_before[at : at + len(run.before)] = self._places(run.before)
-        for piece in run.frames:
-            self._write(piece)
-        self._waiting.append(run.transitions)
-
-    def _places(self, rows: np.ndarray) -> np.ndarray:
-        """Where rows are in the ring; row 0 has a place of its own."""
-        return np.where(rows > 0, (rows - 1) % self._size + 1, 0)
+                for piece in run.frames:
+                    self._write(piece)
+                self._before_new.append(run.before)
+                self._new.append(run.transitions)
 
     def _write(self, frames: np.ndarray) -> None:
         """The frames of the next rows."""
-        if self._stage is not None:
-            at = self._next_row - self._rows - 1
-            self._stage.frames[at : at + len(frames)] = frames
+        if self._stage is None:
+            place, store = (self._next_row - 1) % self._size, self._frames.numpy()[1:]
         else:
-            place = (self._next_row - 1) % self._size
-            whole = self._frames.numpy()[1:]
-            fitting = min(len(frames), self._size - place)
-            whole[place : place + fitting] = frames[:fitting]
-            whole[: len(frames) - fitting] = frames[fitting:]
+            place, store = self._next_row - 1 - self._rows, self._stage.numpy()
+        fitting = min(len(frames), len(store) - place)
+        store[place : place + fitting] = frames[:fitting]
+        store[: len(frames) - fitting] = frames[fitting:]
         self._next_row += len(frames)
 
     def forget(self, lane: Hashable) -> None:
@@ -210,40 +179,47 @@ class Replay:
             self._flush()
 
     def _flush(self) -> None:
-        new, self._waiting = _joined(self._waiting, self.lanes), []
-        start, rows = self._rows, self._next_row - 1
+        first, rows = self._rows, self._next_row - 1
+        new, before = join(self._new, self.lanes), np.concatenate([np.zeros(0, dtype=np.int64), *self._before_new])
         alive = new.oldest > rows + self.block - self._size
         self.dropped += len(new) - int(np.count_nonzero(alive))
         new = Transitions(*(numbers[alive] for numbers in new))
-        with self._lock:
-            self._put_rows(start, rows - start)
-            self._put_transitions(new)
+        with self._turns.writing():
+            self._put(self._before[1:], first, self._places(before).astype(np.int32))
+            if self._stage is not None and rows > first:
+                self._put(self._frames[1:], first, self._stage[: rows - first])
+                self._stage = self._new_stage()
+            latest = Transitions(*(numbers[-self.capacity :] for numbers in new))
+            start = self.inserted + len(new) - len(latest)
+            self._put(self._transitions, start, self._table(latest))
+            self._oldest_rows[(start + np.arange(len(latest))) % self.capacity] = latest.oldest % 2**32
             self._rows, self.inserted = rows, self.inserted + len(new)
             self._expire()
+        self._new, self._before_new = [], []
 
-    def _put_rows(self, start: int, count: int) -> None:
-        place = start % self._size
-        fitting = min(count, self._size - place)
-        for at, begin, end in ((0, place, place + fitting), (fitting, 0, count - fitting)):
-            if begin < end:
-                taken = slice(at, at + end - begin)
-                self._before[1:][begin:end] = torch.from_numpy(self._staged_before[taken])
-                if self._stage is not None:
-                    self._frames[1:][begin:end].copy_(self._stage.tensor[taken])
+    def _places(self, rows: np.ndarray) -> np.ndarray:
+        """Where rows are in the store; row 0 has a place of its own."""
+        return np.where(rows > 0, (rows - 1) % self._size + 1, 0)
 
-    def _put_transitions(self, new: Transitions) -> None:
-        new = Transitions(*(numbers[-self.capacity :] for numbers in new)) if len(new) > self.capacity else new
-        numbers = self.inserted + np.arange(len(new))
-        slots = torch.from_numpy(numbers % self.capacity).to(self.device)
-        for store, values in (
-            (self._row, self._places(new.rows).astype(np.int32)),
-            (self._reached, self._places(new.reached).astype(np.int32)),
-            (self._actions, new.actions),
-            (self._returns, new.returns),
-            (self._spans, new.spans),
-        ):
-            store[slots] = torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
-        self._oldest_rows[numbers % self.capacity] = new.oldest.astype(np.uint32)
+    def _table(self, new: Transitions) -> np.ndarray:
+        """Transitions as they are stored."""
+        table = np.empty((len(new), self._columns), dtype=np.int32)
+        floats = table.view(np.float32)
+        table[:, ROW], table[:, REACHED] = self._places(new.rows), self._places(new.reached)
+        floats[:, DISCOUNT], floats[:, RETURN] = self.lanes.discounts[new.spans], new.returns
+        table[:, ACTION:] = new.actions.reshape(len(new), self._columns - ACTION).view(np.int32)
+        return table
+
+    def _put(self, store: Tensor, first: int, values: np.ndarray | Tensor) -> None:
+        """Write to a ring, from the place of this number on."""
+        tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+        if self.device.type == "cuda" and not tensor.is_pinned():
+            tensor = tensor.pin_memory()
+        place = first % len(store)
+        fitting = min(len(tensor), len(store) - place)
+        store[place : place + fitting].copy_(tensor[:fitting], non_blocking=True)
+        if fitting < len(tensor):
+            store[: len(tensor) - fitting].copy_(tensor[fitting:], non_blocking=True)
 
     def _expire(self) -> None:
         """Forget what is too old: beyond the capacity, or with a frame where the next block will be written.
@@ -252,109 +228,48 @@ class Replay:
         long before they were complete.
         """
         first = max(self.oldest, self.inserted - self.capacity)
-        slots = np.arange(first, self.inserted) % self.capacity
-        ages = np.uint32(self._rows % 2**32) - self._oldest_rows[slots]
-        dead = ages >= np.uint32(self._size - self.block)
-        living = np.flatnonzero(~dead)
-        self.oldest = first + (int(living[0]) if len(living) else len(dead))
-        holes = np.flatnonzero(dead[self.oldest - first :])
-        self._holes_count = len(holes)
-        # The i-th transition is number oldest + i + (how many of these are ≤ i).
-        self._holes = torch.from_numpy(holes - np.arange(len(holes))).to(self.device) if len(holes) else None
+        place, count = first % self.capacity, self.inserted - first
+        rows = np.concatenate(
+            [self._oldest_rows[place : place + count], self._oldest_rows[: max(place + count - self.capacity, 0)]]
+        )
+        ages = np.uint32(self._rows % 2**32) - rows
+        dead = ages >= self._size - self.block
+        living = int(np.argmin(dead)) if count else 0  # the first
+        if count and dead[living]:
+            living = count
+        self.oldest = first + living
+        holes = np.flatnonzero(dead[living:])
+        self.holes = self.oldest + holes
+        self._jumps = None
+        if len(holes):
+            # The i-th transition has the number oldest + i + (how many of these are ≤ i).
+            jumps = torch.from_numpy(holes - np.arange(len(holes)))
+            self._jumps = jumps.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else jumps
 
     def sample(self, count: int, generator: torch.Generator) -> Batch:
         """Transitions drawn with equal chances, with replacement; the generator is one of the memory's device."""
-        with self._lock:
+        with self._turns.reading():
             if not len(self):
-                raise ValueError("the replay memory is empty")
+                raise ValueError("nothing can be drawn: the replay memory is empty")
             buffers = self._next_buffers(count)
-            drawn = buffers.numbers
-            torch.randint(0, len(self), (count,), generator=generator, out=drawn)
-            if self._holes is not None:
-                drawn += torch.searchsorted(self._holes, drawn, right=True)
-            drawn += self.oldest
-            return self._gather(buffers)
+            if self._jumps is None:
+                torch.randint(self.oldest, self.inserted, (count,), generator=generator, out=buffers.numbers)
+            else:
+                torch.randint(0, len(self), (count,), generator=generator, out=buffers.numbers)
+                buffers.numbers += torch.searchsorted(self._jumps, buffers.numbers, right=True) + self.oldest
+            return buffers.gather(self._frames, self._before, self._transitions)
 
     def fetch(self, numbers: Tensor) -> Batch:
-        """The transitions with these numbers, all of which have to be there."""
-        with self._lock:
+        """The transitions with these numbers, which can be drawn."""
+        with self._turns.reading():
             buffers = self._next_buffers(len(numbers))
             buffers.numbers.copy_(numbers)
-            return self._gather(buffers)
+            return buffers.gather(self._frames, self._before, self._transitions)
 
-    def _next_buffers(self, count: int) -> _Buffers:
+    def _next_buffers(self, count: int) -> Buffers:
         turns = self._buffers.setdefault(count, [])
-        if len(turns) < self._turn:
-            turns.append(_Buffers(self, count))
+        if len(turns) < self._buffers_each:
+            turns.append(Buffers(self.spec, count, self._columns, self.device, self._to))
         else:
             turns.append(turns.pop(0))
         return turns[-1]
-
-    def _gather(self, to: _Buffers) -> Batch:
-        """The transitions with the numbers in the buffers."""
-        slots, stack = to.slots, self.spec.stack
-        torch.remainder(to.numbers, self.capacity, out=slots)
-        rows = to.rows  # (stack, 2, n), the newest frame last
-        torch.index_select(self._row, 0, slots, out=rows[-1, 0])
-        torch.index_select(self._reached, 0, slots, out=rows[-1, 1])
-        flat = rows.view(stack, -1)
-        for place in range(stack - 1, 0, -1):
-            torch.index_select(self._before, 0, flat[place], out=flat[place - 1])
-        torch.index_select(self._actions, 0, slots, out=to.stored_actions)
-        to.actions.copy_(to.stored_actions)
-        torch.index_select(self._returns, 0, slots, out=to.returns)
-        torch.index_select(self._discounts, 0, torch.index_select(self._spans, 0, slots).int(), out=to.discounts)
-        self._lay_out(flat, to)
-        return to.batch
-
-    def _lay_out(self, rows: Tensor, to: _Buffers) -> None:
-        """The stacks, frame by frame."""
-        if self.spec.stack == 1:
-            torch.index_select(self._frames, 0, rows[0], out=to.stacks[..., 0])
-            return
-        count = rows.shape[1]
-        for start in range(0, count, len(to.frames)):
-            end = min(start + len(to.frames), count)
-            frames = to.frames[: end - start]
-            for place in range(self.spec.stack):
-                torch.index_select(self._frames, 0, rows[place, start:end], out=frames)
-                to.stacks[start:end, ..., place].copy_(frames)
-
-
-class _Buffers:
-    """Where batches of one size are made."""
-
-    def __init__(self, replay: Replay, count: int) -> None:
-        spec, device = replay.spec, replay.device
-        stores = (replay._actions, replay._returns)
-        self.numbers = torch.empty(count, dtype=torch.int64, device=device)
-        self.slots = torch.empty_like(self.numbers)
-        self.rows = torch.empty((spec.stack, 2, count), dtype=torch.int32, device=device)
-        piece = 2 * count if device.type != "cpu" else min(2 * count, PIECE)
-        dtype = replay._frames.dtype
-        self.frames = torch.empty((piece, *spec.frame), dtype=dtype, device=device)
-        self.stacks = torch.empty((2 * count, *spec.frame, spec.stack), dtype=dtype, device=device)
-        self.stored_actions = stores[0].new_empty((count, *stores[0].shape[1:]))
-        integers = isinstance(spec.action, Discrete)
-        self.actions = torch.empty_like(self.stored_actions, dtype=torch.int64 if integers else torch.float32)
-        self.returns = stores[1].new_empty(count)
-        self.discounts = stores[1].new_empty(count)
-        stacks = self.stacks.movedim(-1, 1)
-        self.batch = Batch(stacks[:count], stacks[count:], self.actions, self.returns, self.discounts, self.numbers)
-
-
-class _Stage:
-    """A block of frames in the host's memory, on its way to the device."""
-
-    def __init__(self, spec: EnvSpec, block: int, device: torch.device) -> None:
-        shape, dtype = (block, *spec.frame), getattr(torch, spec.dtype)
-        self.tensor = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
-        self.frames = self.tensor.numpy()
-
-
-def _joined(waiting: list[Transitions], lanes: Lanes) -> Transitions:
-    if not waiting:
-        none = np.zeros(0, dtype=np.int64)
-        actions = np.zeros((0, *lanes.action_shape), dtype=lanes.action_dtype)
-        return Transitions(none, none, none, actions, np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.uint8))
-    return Transitions(*(np.concatenate(numbers) for numbers in zip(*waiting, strict=True)))

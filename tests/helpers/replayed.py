@@ -80,8 +80,4 @@ class Player:
 
 def all_numbers(replay):
     """The numbers of all transitions that can be drawn, oldest first."""
-    holes = replay._holes
-    alive = np.arange(len(replay))
-    if holes is not None:
-        alive = alive + np.searchsorted(holes.cpu().numpy(), alive, side="right")
-    return alive + replay.oldest
+    return np.setdiff1d(np.arange(replay.oldest, replay.inserted), replay.holes)

@@ -200,7 +200,7 @@ def test_two_hundred_lanes_of_speeds_one_to_twenty(headroom):
     assert replay.dropped <= (headroom == 60) * 20
     assert replay.inserted + replay.dropped + replay.lanes.pending == next_number(numbers)
     assert len(lived) >= replay.inserted - (headroom == 60) * 50
-    assert (len(replay) == 10_000) == (headroom == 12_000) == (replay._holes_count == 0)
+    assert (len(replay) == 10_000) == (headroom == 12_000) == (len(replay.holes) == 0)
     assert len(replay) > 8_500
 
 
@@ -242,7 +242,7 @@ def test_batches_take_turns_in_their_buffers():
     replay.add(0, frames(0, 0, 1), np.array([1]), np.zeros(1), terminated=True, truncated=False)
     replay.flush()
     generator = torch.Generator()
-    first, second, third = (replay.sample(4, generator).observations.data_ptr() for _ in range(3))
+    first, second, third = (replay.sample(4, generator).numbers.data_ptr() for _ in range(3))
     assert first != second
     assert first == third
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ga3c.games.spec import Discrete, EnvSpec
-from ga3c.memory.ring import Batch
+from ga3c.memory.drawn import Batch
 from ga3c.models.model import Loss
 from ga3c.models.names import network_name
 from ga3c.models.network import Head, Network
