@@ -30,7 +30,7 @@ def resolve(config: Config, spec: EnvSpec) -> Resolved:
     decided = {
         "agents": agents,
         "envs_per_agent": envs,
-        "samplers": agents * envs,
+        "samplers": max(agents * envs, 1),
         "min_batch": min_batch,
         "correction": config.correction or "none",
         # These say nothing where nothing is replayed.
