@@ -18,6 +18,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh GAME=CartPole-v1 MAX_SECONDS=60
   ./run.sh GAME=Pong ALGO=a3c             the asynchronous baseline: agents that train by themselves
   ./run.sh RESUME=runs/pong-…             go on with a run
+  ./run.sh check GAME=module:Id           what is wrong with an environment, and which settings fit it
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
   ./run.sh agents SERVER=tcp://host:5555  play for a server on another machine, which has LISTEN=tcp://…
@@ -37,6 +38,7 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 
 # Where the ``main`` of each is, which takes the words and returns the exit code, and the class of its settings.
 COMMANDS = {
+    "check": ("ga3c.runs.check", "ga3c.settings.commands", "CheckOptions"),
     "eval": ("ga3c.runs.evaluate", "ga3c.settings.commands", "EvalOptions"),
     "play": ("ga3c.runs.play", "ga3c.settings.commands", "PlayOptions"),
     "agents": ("ga3c.agents.remote_crew", "ga3c.settings.commands", "AgentsOptions"),

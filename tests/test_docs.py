@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -206,8 +207,8 @@ def test_the_readmes_example_trains_and_goes_on(tmp_path, monkeypatch, capsys):
 
 
 def test_the_environment_of_the_docs_plays(tmp_path, monkeypatch):
-    (code,) = page("docs/your-environment.md").blocks("python")
-    (tmp_path / "my_games.py").write_text(code, encoding="utf-8")
+    for code in page("docs/your-environment.md").blocks("python"):
+        (tmp_path / re.match(r"# (\w+\.py)", code)[1]).write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     games = make_games(Config(game="my_games:Corridor-v0"), 2)
     assert games.reset(0).tolist() == [[[0.5]], [[0.5]]]
@@ -216,6 +217,11 @@ def test_the_environment_of_the_docs_plays(tmp_path, monkeypatch):
     games.close()
     assert played.rewards.tolist() == [1.0, 0.0]
     assert played.terminated.all()
+    make_games(Config(game="my_pendulum:Pendulum-5-v0"), 1).close()
+    pairs = gymnasium.Env()
+    pairs.action_space = gymnasium.spaces.MultiDiscrete([2, 3])
+    numbered = importlib.import_module("my_pairs").Numbered(pairs)
+    assert numbered.action(4).tolist() == [1, 1]
 
 
 # Tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ga3c.games.spec import EnvSpec
+from ga3c.models.names import fits
 from ga3c.settings.groups import NETWORKS
 
 STEPPED = (1, 8, 16, 32)  # environments of a step, observations of a message
@@ -13,4 +14,4 @@ RATIO_BATCH = 20  # the paper's best minimum batch, at which the whole update is
 
 def networks_of(spec: EnvSpec) -> tuple[str, ...]:
     """The networks that fit these observations, from the smallest."""
-    return tuple(name for name in NETWORKS if name != "auto" and (name == "mlp") != spec.is_image)
+    return tuple(name for name in NETWORKS if name != "auto" and (name == "mlp") != spec.is_image and fits(name, spec))

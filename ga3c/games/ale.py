@@ -78,6 +78,13 @@ class AtariGames(VectorGames):
 
     def __init__(self, config: GameSettings, count: int) -> None:
         super().__init__(count)
+        if config.env_args:
+            slower = f"GAME=ale_py:ALE/{_rom(config).title().replace('_', '')}-v5"
+            raise ConfigError(
+                f"GAME={config.game} is an ALE game, which takes no ENV_ARGS: STICKY, NOOP_MAX and EPISODIC_LIFE are "
+                f"settings, and {slower}, which is slower, takes what gymnasium.make does"
+            )
+        self._color = config.color
         self._vector = _emulators(
             config,
             count,
@@ -86,7 +93,7 @@ class AtariGames(VectorGames):
             autoreset_mode=AutoresetMode.NEXT_STEP,
             img_height=FRAME,
             img_width=FRAME,
-            grayscale=True,
+            grayscale=not config.color,
             stack_num=STACK,
             frameskip=FRAMESKIP,
             # ``episodic_life`` would restart the whole game at each lost life; ``life_loss_info`` plays on.
@@ -95,7 +102,8 @@ class AtariGames(VectorGames):
         )
         space = self._vector.single_action_space
         assert isinstance(space, gymnasium.spaces.Discrete)
-        self.spec = EnvSpec(frame=(FRAME, FRAME), stack=STACK, dtype="uint8", action=Discrete(int(space.n)))
+        frame = (3, FRAME, FRAME) if config.color else (FRAME, FRAME)
+        self.spec = EnvSpec(frame=frame, stack=STACK, dtype="uint8", action=Discrete(int(space.n)))
         self._lives_end_episodes = config.episodic_life
         self._strength = np.ones(count, dtype=np.float32)  # of each action: the whole way of a joystick
 
@@ -103,7 +111,7 @@ class AtariGames(VectorGames):
         observations: np.ndarray
         observations, _ = self._vector.reset(seed=seed)
         self._begin(seed, stagger)
-        return observations
+        return self._colors_first(observations)
 
     def step(self, actions: np.ndarray) -> Played:
         # What ``step`` of the vector environment does, less its checks: an agent with one game waits for this.
@@ -112,7 +120,11 @@ class AtariGames(VectorGames):
         observations, rewards, terminated, truncated = self._begin_cut(*step)
         # A lost life ends an episode but not the game, and the next step of that game is real.
         over = truncated | (terminated & (info["lives"] == 0) if self._lives_end_episodes else terminated)
-        return self._played(observations, rewards, terminated, truncated, over)
+        return self._played(self._colors_first(observations), rewards, terminated, truncated, over)
+
+    def _colors_first(self, observations: np.ndarray) -> np.ndarray:
+        """The emulators give colours last, where there are any."""
+        return np.ascontiguousarray(np.moveaxis(observations, -1, 2)) if self._color else observations
 
 
 class AtariStage(AtariGames):

@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from ga3c.games.parts import parts_of
+
 
 class GameFault(RuntimeError):
     """A game did what it must not; the message names it and says what."""
@@ -24,7 +26,7 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._game = game
         space = env.observation_space
         self._shape = space.shape
-        self._box = space if isinstance(space, gymnasium.spaces.Box) else None
+        self._boxes = [(part, part.space) for part in parts_of(space) if isinstance(part.space, gymnasium.spaces.Box)]
         self._usual: np.dtype[Any] | None = None  # a type that was right before
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -56,24 +58,28 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
     def _check(self, observation: Any, method: str) -> None:
-        if self._box is None:
-            return
-        array = np.asarray(observation)
-        if array.shape != self._shape:
-            raise GameFault(
-                f"GAME={self._game} returned an observation of shape {array.shape} instead of {self._shape} in {method}"
-            )
-        # What is rounded to fewer digits is the same observation; what is cut to whole numbers or wraps around is not.
-        wanted = self._box.dtype
-        fits = np.can_cast(array.dtype, wanted, "same_kind")
-        if fits and wanted.kind in "iu" and not np.can_cast(array.dtype, wanted):
-            fits = bool((array.astype(wanted) == array).all())  # this time: the next one is looked at again
-        elif fits:
-            self._usual = array.dtype
-        if not fits:
-            raise GameFault(
-                f"GAME={self._game} returned an observation of {array.dtype} instead of {wanted} in {method}"
-            )
+        for part, space in self._boxes:
+            shape, wanted = space.shape, space.dtype
+            try:
+                value = part.of(observation)
+            except (LookupError, TypeError):
+                raise self._returned(f"an observation without {part.name}", method) from None
+            array = np.asarray(value)
+            what = f"an observation {part.name}" if part.path else "an observation"
+            if array.shape != shape:
+                raise self._returned(f"{what} of shape {array.shape} instead of {shape}", method)
+            # What is rounded to fewer digits is the same observation; what is cut to whole numbers or wraps around is
+            # not.
+            fits = np.can_cast(array.dtype, wanted, "same_kind")
+            if fits and wanted.kind in "iu" and not np.can_cast(array.dtype, wanted):
+                fits = bool((array.astype(wanted) == array).all())  # this time: the next one is looked at again
+            elif fits:
+                self._usual = array.dtype
+            if not fits:
+                raise self._returned(f"{what} of {array.dtype} instead of {wanted}", method)
+
+    def _returned(self, what: str, method: str) -> GameFault:
+        return GameFault(f"GAME={self._game} returned {what} in {method}")
 
     def _raised(self, method: str, error: Exception) -> GameFault:
         return GameFault(f"GAME={self._game} raised {type(error).__name__} in {method}: {error}")

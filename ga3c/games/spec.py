@@ -6,7 +6,7 @@ They reset on the step *after* an episode's end; that step is no data, and ``Pla
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 from ga3c.settings.groups import GameSettings
 
 FRAME = 84  # pixels of a side
+SMALL = 25  # pixels of a side, at most, of an image that is no picture but a board or a map: it is taken as it is
 STACK = 4  # frames of an observation
 
 
@@ -38,14 +39,24 @@ class Box:
 class EnvSpec:
     """What the networks and the wire have to know of an environment. Observations are ``(stack, *frame)``."""
 
-    frame: tuple[int, ...]
+    frame: tuple[int, ...]  # of an image (height, width), or (channels, height, width)
     stack: int
     dtype: str
     action: Discrete | Box
+    remarks: tuple[str, ...] = field(default=(), compare=False)  # what a user has to know of how it is played
 
     @property
     def is_image(self) -> bool:
-        return len(self.frame) == 2
+        return len(self.frame) > 1
+
+    @property
+    def is_small(self) -> bool:
+        return self.is_image and max(self.frame[-2:]) <= SMALL
+
+    @property
+    def channels(self) -> int:
+        """Of all frames of an image together."""
+        return self.stack * math.prod(self.frame[:-2])
 
     @cached_property
     def frame_bytes(self) -> int:

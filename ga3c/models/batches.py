@@ -22,7 +22,7 @@ from ga3c.memory.experience import Experience
 class TrainingBatch(NamedTuple):
     """The steps of several experiences, one after the other."""
 
-    observations: Tensor  # (n, stack, *frame), in memory (n, *frame, stack)
+    observations: Tensor  # (n, stack, *frame), in memory with the stack last
     reached: Tensor | None  # (experiences, stack, *frame): the observations after the last steps, where there are any
     fields: dict[str, np.ndarray]  # (n, …) each, of the steps
     lengths: np.ndarray  # (experiences,): how many steps each has
@@ -55,6 +55,12 @@ class Batches:
         self._spec = spec
         self._device = device
         self._numbers = math.prod(spec.observation)  # of one observation
+        # To be learnt from, they lie in memory as (n, height, width, stack, colours), vectors as (n, numbers, stack).
+        colors = spec.frame[:-2]
+        pixels = spec.frame[len(colors) :]
+        self._in_memory = (*pixels, spec.stack, *colors)
+        at = len(pixels) + 1
+        self._order = (0, at, *range(at + 1, at + 1 + len(colors)), *range(1, at))  # of that, for (n, stack, *frame)
         self._buffer = self._allocate(32)
 
     def _allocate(self, count: int) -> Tensor:
@@ -84,18 +90,19 @@ class Batches:
         stack = self._spec.stack
         count = sum(experience.steps for experience in experiences)
         reached = len(experiences[0].frames) >= stack + experiences[0].steps
-        buffer, rows = self._room(count + reached * len(experiences), *self._spec.frame, stack)
+        buffer, memory = self._room(count + reached * len(experiences), *self._in_memory)
+        rows = memory.transpose(self._order)
         start = 0
         for experience in experiences:
             steps = experience.steps
             for place in range(stack):
-                rows[start : start + steps, ..., place] = experience.frames[place : place + steps]
+                rows[start : start + steps, place] = experience.frames[place : place + steps]
             start += steps
         if reached:
             for row, experience in zip(rows[count:], experiences, strict=True):
                 for place in range(stack):
-                    row[..., place] = experience.frames[experience.steps + place]
-        observations = buffer.to(self._device, non_blocking=True).movedim(-1, 1)
+                    row[place] = experience.frames[experience.steps + place]
+        observations = buffer.to(self._device, non_blocking=True).permute(self._order)
         names = experiences[0].fields
         return TrainingBatch(
             observations[:count],

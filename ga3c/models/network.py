@@ -67,10 +67,10 @@ class Network(ABC):
         self.spec = spec
         self.normalize = normalize and spec.is_image
         self.convolutions = _convolutions(name, spec)
-        side, features = spec.frame[0], math.prod(spec.observation)
+        sides, features = spec.frame[-2:], math.prod(spec.observation)
         for conv in self.convolutions:
-            side = (side - conv.kernel) // conv.stride + 1
-            features = side * side * conv.outputs
+            sides = tuple((side - conv.kernel) // conv.stride + 1 for side in sides)
+            features = math.prod(sides) * conv.outputs
         self.linears = []
         for units in [hidden] if self.convolutions else [hidden, hidden]:
             self.linears.append(Linear(features, units))
@@ -99,15 +99,19 @@ class Network(ABC):
 
     def _input(self, flat: Tensor, observations: Tensor) -> Tensor:
         """Observations as the first layer takes them, in memory as they came."""
+        if self.spec.is_image:
+            observations = observations.flatten(1, -3)  # the channels of all frames beside each other
         if not self.normalize:
             return observations.to(torch.float32)
-        mean, scale = flat.detach()[self.weights :].view(2, 1, 1, *self.spec.frame)
+        mean, scale = flat.detach()[self.weights :].view(2, 1, -1, *self.spec.frame[-2:])
+        # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
         if not observations.is_contiguous():
-            # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
             mean, scale = (
-                constants.expand(-1, self.spec.stack, -1, -1).contiguous(memory_format=torch.channels_last)
+                constants.repeat(1, self.spec.stack, 1, 1).contiguous(memory_format=torch.channels_last)
                 for constants in (mean, scale)
             )
+        elif self.spec.channels > self.spec.stack > 1:
+            mean, scale = (constants.repeat(1, self.spec.stack, 1, 1) for constants in (mean, scale))
         x = torch.empty_like(observations, dtype=torch.float32)
         piece = INPUT_PIECE if x.device.type == "cpu" else len(x)
         for raw, pixels in zip(torch.split(observations, piece), torch.split(x, piece), strict=True):
@@ -159,9 +163,11 @@ class Network(ABC):
 def _convolutions(name: str, spec: EnvSpec) -> list[Conv]:
     if name == "mlp":
         return []
+    if name == "tiny":
+        return [Conv(spec.channels, 16, 3, 1), Conv(16, 32, 3, 1)]
     if name == "small":
-        return [Conv(spec.stack, 16, 8, 4), Conv(16, 32, 4, 2)]
+        return [Conv(spec.channels, 16, 8, 4), Conv(16, 32, 4, 2)]
     if name == "nature":
-        return [Conv(spec.stack, 32, 8, 4), Conv(32, 64, 4, 2), Conv(64, 64, 3, 1)]
+        return [Conv(spec.channels, 32, 8, 4), Conv(32, 64, 4, 2), Conv(64, 64, 3, 1)]
     stride = int(name.removeprefix("large-"))
-    return [Conv(spec.stack, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]
+    return [Conv(spec.channels, 32, 8, stride), Conv(32, 32, 4, 2), Conv(32, 64, 4, 2)]

@@ -139,6 +139,8 @@ class Training:
             gpu = model.device.type != "cpu"
             self._tuning = Tuning(config, engine, self._stats, self._directory.path, gpu=gpu)
         name, weights = config.network, model.network.weights
+        for remark in self._spec.remarks:
+            log.warning("%s", remark)
         log.info("%s on %s: the %s network has %d weights", config.game, model.device, name, weights)
         log.info("the run is in %s", self._directory.path)
         return engine, model
@@ -288,8 +290,9 @@ class Training:
         if one_name(state["game"]) != one_name(self._config.game):
             raise CheckpointError(f"{path} is of GAME={state['game']}, not {self._config.game}")
         for name in settings_that(Config, "decides", "model"):
-            wanted = getattr(self._config, name)
-            saved = state["config"].get(name, wanted)  # of an older run: what there was before the setting was
+            wanted, usual = getattr(self._config, name), getattr(Config, name)
+            # Of an older run: what there was before the setting was.
+            saved = state["config"].get(name, wanted if usual is None else usual)
             if saved != wanted:
                 raise CheckpointError(f"{path} is of {name.upper()}={saved}, not {wanted}")
         return arrays, state

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ga3c.settings.address import parse_address
 from ga3c.settings.declare import ConfigError, check, setting
+from ga3c.settings.env_args import one_spelling
 from ga3c.settings.groups import TUNERS
 
 WEIGHTS = ("mean", "newest")  # of a checkpoint
@@ -42,6 +43,25 @@ class EvalOptions(PolicyOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_file("OUT", self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    game: str = setting("", "the environment: a Gymnasium id (CartPole-v1, module:Id) or an ALE game")
+    env_args: str = setting("", "what gymnasium.make takes beside the id, as JSON; empty: nothing")
+    color: bool = setting(False, "large images keep their colours")
+    seed: int = setting(0, "seed of the environment and of the actions", low=0, high=2**31 - 1)
+    steps: int = setting(1000, "steps that are played to look at them, and four times as many to measure", low=10)
+    seconds: float = setting(20.0, "seconds of play, at most, where steps are slow", above=0)
+    stall_seconds: float = setting(
+        30.0, "an environment that takes longer for a step, a reset or to be made hangs", above=0
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "env_args", one_spelling(self.env_args))
+        check(self)
+        if not self.game:
+            raise ConfigError("GAME is missing: name the environment, for example GAME=my_games:Corridor-v0")
 
 
 def require_place(key: str, path: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from ga3c.settings.address import check_listen
 from ga3c.settings.declare import ConfigError, check, nearest, read_words, settings_that
+from ga3c.settings.env_args import one_spelling
 from ga3c.settings.groups import (
     AlgorithmSettings,
     FleetSettings,
@@ -46,6 +47,7 @@ class Config(  # the last group comes first where settings are listed
     """The settings of a run. ``None`` stands for ``auto`` (chosen when the run starts) or for "not used"."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "env_args", one_spelling(self.env_args))  # from Python and TOML, a mapping as well
         check(self, Config)
         for name in ("run", "resume"):  # not every shell does it, and none where it comes from a file or from Python
             object.__setattr__(self, name, os.path.expanduser(getattr(self, name)))

@@ -8,7 +8,7 @@ from ga3c.settings.declare import setting
 from ga3c.settings.presets import PRESETS
 from ga3c.settings.recipes import MIN_BATCH, RECIPES
 
-NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "nature", "mlp")
+NETWORKS = ("auto", "small", "large-4", "large-3", "large-2", "large-1", "nature", "tiny", "mlp")
 OPTIMIZERS = ("rmsprop", "centered", "adam")
 TUNERS = ("anneal", "paper", "sweep", "off")
 
@@ -20,6 +20,13 @@ class GameSettings:
     game: str = setting(
         "Pong", "an ALE game (Pong, ms_pacman) or a Gymnasium id (CartPole-v1, module:Id)", travels=True
     )
+    env_args: str = setting(
+        "",
+        "what gymnasium.make takes beside the id, as JSON: '{\"continuous\": false}'; empty: nothing",
+        travels=True,
+        decides="model",
+    )
+    color: bool = setting(False, "large images keep their colours; 0: they become gray", travels=True, decides="model")
     seed: int = setting(
         0, "seed of weights, environments and action sampling", low=0, high=2**31 - 1, travels=True, decides="players"
     )
@@ -180,7 +187,10 @@ class ModelSettings:
         low=1,
     )
     network: str = setting(
-        "auto", "network; auto: small for images, mlp for vectors", choices=NETWORKS, decides="model"
+        "auto",
+        "network; auto: small for images, tiny for those of at most 25 pixels a side, mlp for vectors",
+        choices=NETWORKS,
+        decides="model",
     )
     hidden: int = setting(256, "units of the fully connected layers", low=1, decides="model")
     normalize: bool = setting(

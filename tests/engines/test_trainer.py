@@ -26,6 +26,7 @@ from ga3c.settings.config import Resolved
 
 SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", action=Discrete(4))
 IMAGES = EnvSpec(frame=(7, 6), stack=4, dtype="uint8", action=Discrete(4))
+COLORS = EnvSpec(frame=(3, 7, 6), stack=4, dtype="uint8", action=Discrete(4))
 
 
 def make_experience(seed=0, *, spec=SPEC, steps=5, version=0, returns=None):
@@ -111,7 +112,7 @@ def observations_of(experience, spec):
     return np.stack([experience.frames[i : i + spec.stack] for i in range(experience.steps)])
 
 
-@pytest.mark.parametrize("spec", [SPEC, IMAGES])
+@pytest.mark.parametrize("spec", [SPEC, IMAGES, COLORS])
 def test_training_batches(spec):
     batches = Batches(spec, torch.device("cpu"))
     # Also many steps, for which the buffer has to grow, and then few again, when it holds old data.
@@ -128,7 +129,7 @@ def test_training_batches(spec):
         assert batch.lengths.tolist() == lengths
 
 
-@pytest.mark.parametrize("spec", [SPEC, IMAGES])
+@pytest.mark.parametrize("spec", [SPEC, IMAGES, COLORS])
 def test_prediction_batches(spec):
     batches = Batches(spec, torch.device("cpu"))
     chance = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 
 from ga3c.games import ale
 from ga3c.games.ale import find_rom, sticky_probability
-from ga3c.games.gym import area_weights
+from ga3c.games.images import area_weights
 from ga3c.games.make import make_games
 from ga3c.games.spec import FRAME, STACK, Finished
 from ga3c.settings.config import Config

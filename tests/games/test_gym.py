@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence
 
 from ga3c.games.checked_game import GameFault
-from ga3c.games.gym import area_weights
+from ga3c.games.images import area_weights
 from ga3c.games.make import make_games
 from ga3c.games.spec import FRAME, Finished
 from ga3c.settings.config import Config

@@ -16,7 +16,8 @@ from ga3c.settings.config import Resolved
 IMAGES = EnvSpec(frame=(3, 2), stack=4, dtype="uint8", action=Discrete(5))
 VECTORS = EnvSpec(frame=(7,), stack=1, dtype="float32", action=Discrete(3))
 BYTES = EnvSpec(frame=(1,), stack=1, dtype="uint8", action=Discrete(2))  # a byte is an observation
-SPECS = [IMAGES, VECTORS]
+COLORS = EnvSpec(frame=(3, 2, 5), stack=2, dtype="uint8", action=Discrete(4))
+SPECS = [IMAGES, VECTORS, COLORS]
 RUN, AGENT, HALF, VERSION = 2**63 + 5, 70_000, 1, 2**40 + 3
 MUTATIONS = 4000
 

@@ -9,19 +9,27 @@ from torch import nn
 
 from ga3c.algorithms.rule import make_learning
 from ga3c.games.spec import Discrete, EnvSpec
+from ga3c.memory.experience import Experience
+from ga3c.models.batches import Batches
 from ga3c.models.model import Loss, Model
 from ga3c.settings.config import Resolved
 from ga3c.settings.declare import ConfigError
 
 ATARI = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
 CARTPOLE = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
+COLORS = EnvSpec(frame=(3, 84, 84), stack=4, dtype="uint8", action=Discrete(6))
+BOARD = EnvSpec(frame=(5, 9, 7), stack=1, dtype="uint8", action=Discrete(6))
+GRAY_BOARD = EnvSpec(frame=(9, 7), stack=1, dtype="uint8", action=Discrete(6))
 TINY = EnvSpec(frame=(1,), stack=1, dtype="float32", action=Discrete(2))
 
 # (kernel, stride) of each convolution and its channels, as section 3.2 and footnote 2 of the paper have them.
 NETWORKS = {
     "small": [(16, 8, 4), (32, 4, 2)],
     **{f"large-{stride}": [(32, 8, stride), (32, 4, 2), (64, 4, 2)] for stride in (4, 3, 2, 1)},
+    "tiny": [(16, 3, 1), (32, 3, 1)],
 }
+PICTURES = [(name, ATARI) for name in NETWORKS if name != "tiny"]
+IMAGES = [*PICTURES, ("small", COLORS), ("large-4", COLORS), ("tiny", BOARD), ("tiny", GRAY_BOARD)]
 
 
 def make_model(spec, **settings):
@@ -80,19 +88,19 @@ def test_size_of_the_network_for_vectors():
 def plain_network(name, network, flat):
     """The same network of torch's own layers with the same weights, for observations (n, stack, *frame)."""
     parameters = iter(network.unflatten(flat))
-    layers, side, channels = [], 84, 4
+    layers, sides, channels = [], network.spec.frame[-2:], network.spec.channels
     for outputs, kernel, stride in NETWORKS.get(name, []):
         weight, bias = next(parameters)
         conv = nn.Conv2d(channels, outputs, kernel, stride)
         conv.weight.data, conv.bias.data = weight.permute(0, 3, 1, 2).contiguous(), bias
         layers += [conv, nn.ReLU()]
-        side, channels = (side - kernel) // stride + 1, outputs
+        sides, channels = tuple((side - kernel) // stride + 1 for side in sides), outputs
     layers.append(nn.Flatten())
     convolved = name in NETWORKS
     for _ in range(1 if convolved else 2):
         weight, bias = next(parameters)
         if convolved:  # kept as (rows, columns, channels), while Flatten gives (channels, rows, columns)
-            weight = weight.view(256, side, side, channels).permute(0, 3, 1, 2).flatten(1)
+            weight = weight.view(256, *sides, channels).permute(0, 3, 1, 2).flatten(1)
         linear = nn.Linear(weight.shape[1], weight.shape[0])
         linear.weight.data, linear.bias.data = weight, bias
         layers += [linear, nn.ReLU()]
@@ -100,17 +108,16 @@ def plain_network(name, network, flat):
     (policy_weight, policy_bias), (value_weight, value_bias) = parameters
 
     def run(observations):
-        hidden = body(observations / 255.0 if convolved else observations)
+        hidden = body(observations.flatten(1, -3) / 255.0 if convolved else observations)
         policies = torch.softmax(hidden @ policy_weight.T + policy_bias, dim=1)
         return policies, (hidden @ value_weight.T + value_bias)[:, 0]
 
     return run
 
 
-@pytest.mark.parametrize("name", [*NETWORKS, "mlp"])
+@pytest.mark.parametrize(("name", "spec"), [*IMAGES, ("mlp", CARTPOLE)])
 @torch.no_grad()
-def test_forward_is_that_of_torchs_own_layers(name):
-    spec = CARTPOLE if name == "mlp" else ATARI
+def test_forward_is_that_of_torchs_own_layers(name, spec):
     model = make_model(spec, network=name, init="paper", seed=1)
     weights = 2 * model.version.weights.numpy()  # larger, so that outputs depend on the observation
     zeros = np.zeros_like(weights)
@@ -127,13 +134,27 @@ def test_forward_is_that_of_torchs_own_layers(name):
     np.testing.assert_allclose(predicted_policies.sum(axis=1), 1, rtol=1e-5)
 
 
+def as_trained(observations):
+    """The same numbers in the order in memory that training batches have: as those of one experience for each."""
+    frames = observations.numpy()
+    spec = EnvSpec(frame=frames.shape[2:], stack=frames.shape[1], dtype="uint8", action=Discrete(6))
+    experiences = [
+        Experience(agent=0, env=0, first_step=0, version=0, frames=stack, fields={"actions": np.zeros(1)})
+        for stack in frames
+    ]
+    return Batches(spec, torch.device("cpu")).training(experiences).observations
+
+
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_order_in_memory_changes_nothing(name, normalize):
-    model = make_model(ATARI, network=name, init="paper", normalize=normalize)
-    observations = some_observations(ATARI, 3)
-    stack_last = observations.contiguous(memory_format=torch.channels_last)
-    assert stack_last.stride() != observations.stride()
+@pytest.mark.parametrize(("name", "spec"), IMAGES)
+def test_the_order_in_memory_changes_nothing(name, spec, normalize):
+    model = make_model(spec, network=name, init="paper", normalize=normalize)
+    weights = model.version.weights
+    pixels = weights[model.network.weights :]  # means and scales, a different one for each pixel of each colour
+    pixels.copy_(torch.arange(len(pixels)) / len(pixels))
+    observations = some_observations(spec, 3)
+    stack_last = as_trained(observations)
+    assert torch.equal(stack_last, observations)
     for one, other in zip(parts(model.predict(observations)), parts(model.predict(stack_last)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -169,6 +190,7 @@ def test_gradient_is_that_of_torchs_own_layers():
 def test_auto_goes_by_the_observations():
     assert make_model(ATARI).network.size == make_model(ATARI, network="small").network.size
     assert make_model(CARTPOLE).network.size == make_model(CARTPOLE, network="mlp").network.size
+    assert make_model(BOARD).network.size == make_model(BOARD, network="tiny").network.size
 
 
 def test_images_can_go_through_the_network_for_vectors():
@@ -178,9 +200,28 @@ def test_images_can_go_through_the_network_for_vectors():
     assert parts(model.predict(some_observations(ATARI, 2)))[0].shape == (2, 6)
 
 
-def test_a_network_for_images_is_refused_for_vectors():
-    with pytest.raises(ConfigError, match="NETWORK=small needs images"):
-        make_model(CARTPOLE, network="small")
+@pytest.mark.parametrize(
+    ("spec", "network", "instead"),
+    [
+        (CARTPOLE, "small", "large images, but GAME=Pong has vectors of 4: use mlp"),
+        (CARTPOLE, "tiny", "images of at most 25 pixels a side, but GAME=Pong has vectors of 4: use mlp"),
+        (BOARD, "large-4", "large images, but GAME=Pong has images of 5×9×7: use tiny or mlp"),
+        (ATARI, "tiny", "at most 25 pixels a side, but GAME=Pong has images of 84×84: use small or mlp"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused(spec, network, instead):
+    with pytest.raises(ConfigError, match=f"NETWORK={network} is for .*{instead}"):
+        make_model(spec, network=network)
+
+
+def test_mean_and_scale_belong_to_each_pixel_of_each_colour():
+    model = make_model(COLORS, network="mlp", hidden=8, normalize=True)
+    mean, scale = model.version.weights[model.network.weights :].view(2, 3, 84, 84)
+    mean[2], scale[2] = 100, 0.5
+    seen = model.network._input(model.version.weights, torch.full((1, 4, 3, 84, 84), 102, dtype=torch.uint8))
+    colors = seen.view(4, 3, 84 * 84)
+    torch.testing.assert_close(colors[:, 0], torch.full((4, 84 * 84), 102 / 255))
+    assert (colors[:, 2] == 1).all()
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "nonsense"])
