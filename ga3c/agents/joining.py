@@ -136,7 +136,7 @@ class RemoteAgent:
             for player in self._players:
                 player.close()
             sys.exit(RUN_OVER)
-        return None if kind == Kind.PROBE else head
+        return head
 
     def _complain(self, link: NetworkLink) -> None:
         now = time.monotonic()

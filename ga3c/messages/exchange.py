@@ -11,7 +11,6 @@ import contextlib
 import logging
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -27,7 +26,7 @@ from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Answer
 from ga3c.messages import wire
 from ga3c.messages.links import REMOTE, identity
-from ga3c.messages.member import Member
+from ga3c.messages.member import Member, Members
 from ga3c.messages.wire import Header, Kind, LayoutError, WireError
 from ga3c.system.logs import SparingLog
 from ga3c.system.private_directory import PrivateDirectory
@@ -39,9 +38,8 @@ log = logging.getLogger(__name__)
 
 DRAIN = 256  # messages sorted before replies get their turn
 WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
-FORMER_MOST = 4096  # agents that left and are remembered: what comes of an older one is bad
-MAX_REMOTE = 4096  # agents of other machines
-PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
+MAX_REMOTE = 16_384  # agents of other machines
+JOINS_TOLD = 50  # agents of other machines of which each has a line when it joins; of more there are only a few lines
 
 
 class Outgoing(NamedTuple):
@@ -78,10 +76,10 @@ class Exchange:
         self._on_leave = on_leave  # of an agent, by its number
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
-        self._members: dict[int, Member] = {}  # each agent that is admitted
-        self._former: dict[int, bytes] = {}  # connections of agents that left: their messages are late, not bad
+        self._members = Members()
         self._outgoing: deque[Outgoing] = deque()
         self._bad = SparingLog(log, "%d bad message(s) dropped, the last one: %s")
+        self._many_joined = SparingLog(log, "%d more agent(s) joined, the last one: %s", logging.INFO)
         self._closed = threading.Event()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -96,22 +94,19 @@ class Exchange:
         self.endpoint = f"ipc://{self._directory.path / 'server'}"
         self._router.bind(self.endpoint)
         self._gate = gate
-        self._probed = 0.0
         self._welcome = welcome
 
     # Called by any thread.
 
     def admit(self, agent: int, envs: int) -> None:
         with self._membership:
-            self._members[agent] = Member(identity(self._run_id, agent))
+            self._members.add(agent, Member(identity(self._run_id, agent)))
             self._stats.ledger.open(agent, envs)
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
-            self._former[agent] = self._members.pop(agent).route
-            if len(self._former) > FORMER_MOST:
-                del self._former[min(self._former)]
+            self._members.remove(agent)
             lost = self._stats.ledger.leave(agent)
         self._on_leave(agent)
         return lost
@@ -119,12 +114,17 @@ class Exchange:
     def member(self, agent: int) -> Member:
         """What is counted of it up to now."""
         with self._membership:
-            return replace(self._members[agent])
+            return replace(self._members.present[agent])
 
     def remote_members(self) -> dict[int, Member]:
-        """All agents of other machines, as they are now."""
+        """All agents of other machines. They are no copies, of which thousands would take time: only to be read."""
         with self._membership:
-            return {agent: replace(member) for agent, member in self._members.items() if member.token}
+            return dict(self._members.remote)
+
+    def gone(self) -> dict[int, str]:
+        """Agents of other machines that are there no more, and what became of each, until they are dismissed."""
+        with self._membership:
+            return dict(self._members.gone)
 
     def refuse_more(self) -> None:
         """Whoever wants to join from now on is told to STOP."""
@@ -172,10 +172,13 @@ class Exchange:
                 if self._router in ready:
                     self._receive(self._router)
                 if self._gate is not None:
-                    self._gate.attend(ready)
+                    gone = self._gate.attend(ready)
+                    if gone:
+                        with self._membership:
+                            for connection in gone:
+                                self._members.lose(connection)
                     if self._gate.router in ready:
                         self._receive(self._gate.router)
-                    self._probe()
             self._send_outgoing()
         finally:
             self._release()
@@ -193,37 +196,23 @@ class Exchange:
         while self._outgoing:
             agent, head, version = self._outgoing.popleft()
             with self._membership:
-                member = self._members.get(agent)
+                member = self._members.present.get(agent)
                 if member is not None:
                     if version is not None:
                         member.replies += 1
                         member.version = max(member.version, version)
                     self._post(member.route, head)
-                elif agent in self._former:  # which may not have heard yet that it has to STOP
-                    self._post(self._former[agent], head)
+                elif agent in self._members.former:  # which may not have heard yet that it has to STOP
+                    self._post(self._members.former[agent], head)
 
-    def _probe(self) -> None:
-        """Notice connections to other machines that are gone: ZeroMQ tells it only of those that are written to."""
-        now = time.monotonic()
-        if now - self._probed < PROBE_SECONDS:
-            return
-        self._probed = now
-        with self._membership:
-            for agent, member in self._members.items():
-                if member.token and not self._post(member.route, Header(Kind.PROBE, self._run_id, agent).pack()):
-                    member.gone = member.gone or "lost its connection"
-
-    def _post(self, route: bytes, head: bytes) -> bool:
-        """Send over a connection; False if it is gone."""
+    def _post(self, route: bytes, head: bytes) -> None:
         router = self._gate.router if self._gate is not None and route.startswith(REMOTE) else self._router
         try:
             router.send_multipart([route, head], zmq.NOBLOCK)
         except zmq.ZMQError as error:
-            # EHOSTUNREACH: the end of a local agent is noticed elsewhere. EAGAIN: it does not read.
+            # EHOSTUNREACH: the end of an agent is noticed elsewhere. EAGAIN: it does not read.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
-            return error.errno != zmq.EHOSTUNREACH
-        return True
 
     def _receive(self, router: zmq.Socket[bytes]) -> None:
         """Sort what has arrived, which then goes on in one go."""
@@ -252,11 +241,11 @@ class Exchange:
                 self._post(sender, Header(Kind.REJOIN, self._run_id, 0).pack())
             raise
         if remote and header.kind == Kind.JOIN:
-            self._join(sender, wire.decode_join(head), str(parts[1].get("Peer-Address")))
+            self._join(sender, wire.decode_join(head), parts[1])
             return
         with self._membership:
-            known = self._members.get(header.agent)
-            route = known.route if known is not None else self._former.get(header.agent)
+            known = self._members.present.get(header.agent)
+            route = known.route if known is not None else self._members.former.get(header.agent)
             if remote and (header.run != self._run_id or known is None):
                 self._post(sender, Header(Kind.REJOIN, self._run_id, header.agent).pack())
             if header.run != self._run_id or route != sender:
@@ -264,7 +253,7 @@ class Exchange:
             if known is not None:
                 self._take(known, header, head, body)
 
-    def _join(self, sender: bytes, join: wire.Join, address: str) -> None:
+    def _join(self, sender: bytes, join: wire.Join, frame: zmq.Frame) -> None:
         """Give a number to an agent of another machine, instead of the one that it may have had."""
         welcome = self._welcome
         if welcome is None:
@@ -272,16 +261,16 @@ class Exchange:
             return
         envs = welcome["envs_per_agent"]
         with self._membership:
-            others = [member for member in self._members.values() if member.token]
-            if len(others) >= MAX_REMOTE:
+            others = len(self._members.remote)
+            if others >= MAX_REMOTE:
                 raise WireError(f"more than {MAX_REMOTE} agents of other machines")
-            for member in others:
-                if member.token == join.token:
-                    member.gone = "came back under another number"
             number = self._stats.number_agent()
-            self._members[number] = Member(sender, token=join.token)
+            self._members.add(number, Member(sender, token=join.token, connection=int(frame.get("__fd"))))
             self._stats.ledger.open(number, envs)
-        log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
+        if others < JOINS_TOLD:
+            log.info("agent %d of %s joined (ga3c %s)", number, frame.get("Peer-Address"), join.version)
+        else:
+            self._many_joined.add(f"{number} of {frame.get('Peer-Address')}")
         self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
 
     def _take(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:

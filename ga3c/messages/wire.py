@@ -15,12 +15,11 @@ are stack − 1 + n, and one more where the rule's schema asks for the observati
 | JOIN | agent | token; version of ga3c as text | – |
 | WELCOME | server | settings as JSON | – |
 | REJOIN | server | – | – |
-| PROBE | server | – | – |
 
 ``end`` is 1 where the episode terminated with the last step, 2 where it was cut there, and else 0.
 ``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last
-four are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void,
-and PROBE tells nothing: that it can be sent is what the server wants to know.
+three are for agents of other machines: WELCOME has their number in its header, and REJOIN tells one that its number is
+void.
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ class Kind(IntEnum):
     JOIN = 6
     WELCOME = 7
     REJOIN = 8
-    PROBE = 9
-    FAILURE = 10
+    FAILURE = 9
 
 
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header

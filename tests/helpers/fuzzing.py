@@ -23,7 +23,7 @@ EXTREMES = [
 ]
 
 
-HEADER_ALONE = (Kind.STOP, Kind.REJOIN, Kind.PROBE)
+HEADER_ALONE = (Kind.STOP, Kind.REJOIN)
 
 
 def good_messages(spec, run, agent, half=0, version=0):

@@ -2,21 +2,25 @@
 
 import socket
 import stat
+import time
 from contextlib import closing
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import zmq
 
-from ga3c.agents import silence
+from experiments.bench.crowd_agents import Connection
+from ga3c.agents import silence, visitors
 from ga3c.agents.joining import read_settings
-from ga3c.agents.visitors import RemoteAgents
+from ga3c.agents.visitors import TOLD_EACH, RemoteAgents
 from ga3c.games.spec import Finished
 from ga3c.memory.turn import Reply, Request
-from ga3c.messages import wire
+from ga3c.messages import exchange, wire
 from ga3c.messages.gate import Gate
 from ga3c.messages.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.messages.links import REMOTE, Link, NetworkLink, identity
+from ga3c.messages.member import Member
 from ga3c.messages.wire import Header, Join, Kind, WireError
 from ga3c.settings.address import parse_address
 from ga3c.settings.config import Config, Resolved
@@ -80,11 +84,7 @@ def server(serve):
 
 
 def receive(link):
-    def said():
-        head = link.receive(0.1)
-        return head if head is not None and wire.read_header(head).kind != Kind.PROBE else None
-
-    return wait_until(said, what="a message")
+    return wait_until(lambda: link.receive(0.1), what="a message")
 
 
 def kind_of_next(link):
@@ -227,6 +227,72 @@ def test_who_lost_its_connection_is_gone_before_it_is_silent_for_too_long(server
     link.close()
     wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
     assert f"agent {agent} lost its connection; 3 steps of it are lost" in caplog.text
+
+
+def test_hundreds_join_at_once_and_those_that_go_are_away_at_once(serve, keys, caplog):
+    """Told in few lines, and without a look at those that stay."""
+    server = serve(keys=read_server_keys(keys / "ours"))
+    ours, contexts = read_agent_keys(keys / "ours"), [zmq.Context(), zmq.Context()]
+    with caplog.at_level("INFO", logger="ga3c"):
+        crowd = [Connection(contexts[number % 2], server.gate.endpoint, ours, number) for number in range(300)]
+        for connection in crowd:
+            connection.receive(Kind.WELCOME)
+        assert {connection.agent for connection in crowd} == set(server.exchange.remote_members()) == set(range(300))
+        assert (
+            exchange.JOINS_TOLD < len([line for line in caplog.messages if "joined" in line]) < 2 * exchange.JOINS_TOLD
+        )
+        server.remote.tend()
+        contexts[0].destroy(linger=0)
+        wait_until(lambda: server.remote.tend() or len(server.exchange.remote_members()) == 150)
+        wait_until(lambda: not server.exchange.gone())
+    assert set(server.exchange.remote_members()) == {connection.agent for connection in crowd[1::2]}
+    assert "140 more agents are away" in caplog.text or caplog.text.count("lost its connection") > TOLD_EACH
+    for connection in crowd[1::2]:
+        connection.send(request(connection.agent))
+    wait_until(lambda: len(server.requests) == 150)
+    server.answer_all()
+    for connection in crowd[1::2]:
+        connection.receive(Kind.REPLY)
+    assert server.bad == 0
+    contexts[1].destroy(linger=0)
+
+
+def test_one_more_than_there_may_be_is_refused(server, monkeypatch):
+    monkeypatch.setattr(exchange, "MAX_REMOTE", 2)
+    for token in (b"t", b"u"):
+        server.join(token * wire.TOKEN_BYTES)
+    server.connect().send(wire.encode_join(Join(b"v" * wire.TOKEN_BYTES, "test")))
+    wait_until(lambda: server.bad == 1)
+    assert len(server.exchange.remote_members()) == 2
+
+
+def test_the_more_agents_there_are_the_less_often_each_is_looked_at(server, monkeypatch):
+    """A core has other things to do; whoever lost its connection is dismissed between two looks all the same."""
+    clock, looks = Clock(), []
+    for module in (silence, visitors):
+        monkeypatch.setattr(module, "time", clock)
+    many = dict.fromkeys(range(2 * visitors.LOOKS_PER_SECOND), Member(b"route", requests=9, replies=7, heard=30))
+    monkeypatch.setattr(server.exchange, "remote_members", lambda: looks.append(clock.ahead) or many)
+    for _ in range(50):
+        clock.ahead += 0.1
+        server.remote.tend()
+    assert [round(later - earlier) for earlier, later in pairwise(looks)] == [2, 2]
+    monkeypatch.undo()
+    link, _ = server.join()
+    monkeypatch.setattr(server.remote, "_next_look", time.monotonic() + 1000)
+    server.links.remove(link)
+    link.close()
+    wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
+
+
+def test_only_the_server_asks_for_signs_of_life_and_seldom(server):
+    """libzmq walks through all timers of a thread with each; a cut is noticed by the system, however many there are."""
+    link = server.connect()
+    assert server.gate.router.getsockopt(zmq.HEARTBEAT_IVL) == 10_000
+    assert link._dealer.getsockopt(zmq.HEARTBEAT_IVL) == 0
+    for sock in (server.gate.router, link._dealer):
+        assert sock.getsockopt(zmq.TCP_MAXRT) == 10_000
+        assert sock.getsockopt(zmq.TCP_KEEPALIVE) == 1
 
 
 def test_an_agent_of_another_run_is_counted_and_told_to_join(server):
