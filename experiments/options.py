@@ -111,7 +111,10 @@ class CrowdOptions:
         choices=("messages", "blocks"),
     )
     rate: float = setting(250.0, "blocks per second of all agents together", above=0)
-    seconds: float = setting(8.0, "of idleness, and then of the load", above=0)
+    idle: float = setting(
+        30.0, "seconds without a load: in shorter ones, each connection may or may not give its sign of life", above=0
+    )
+    seconds: float = setting(8.0, "seconds of the load", above=0)
     game: str = setting(Config.game, "an ALE game, whose frames are sent")
     compress: bool = setting(False, "agents compress what they send")
 

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,8 @@ from ga3c.settings.config import Resolved
 from ga3c.settings.declare import read_words
 from ga3c.system.limits import resident_memory
 
-REFERENCE = 4500  # steps per second of Pong, 32 games, one thread, to which the figures are scaled
-SPEED_SECONDS = 1.0
+REFERENCE_GAMES, REFERENCE = 32, 4500  # and the steps per second of Pong that the figures are scaled to
+SPEED_SECONDS = 0.7
 JOIN_SECONDS = 120.0
 RUN = 1
 
@@ -105,11 +105,11 @@ def keep_gate(orders: Orders, config: Resolved, spec: EnvSpec, keys: str, connec
                 **{name: time.clock_gettime(clock) for name, clock in clocks.items()},
                 "memory": resident_memory(os.getpid()),
                 "members": len(exchange.remote_members()),
-                "requests": stats.totals.predictions,
                 "experiences": arrived[0],
                 "bad": stats.totals.bad_messages,
-                "lost": stats.totals.agents_started,
-                **{name: value for name, value in asdict(stats.totals).items() if name.startswith("network")},
+                "joined": stats.totals.agents_started,
+                "network_in": stats.totals.network_in,
+                "network_unpacked": stats.totals.network_unpacked,
             }
         )
     closed.set()
@@ -138,9 +138,9 @@ class Crowd:
 
     def __init__(self, options: CrowdOptions, processes: Processes) -> None:
         self._options = options
+        self._machine = Machine()
         config = Resolved(
-            game=options.game, envs_per_agent=1, t_max=BLOCK, correction="none",
-            **({"compress": options.compress} if "compress" in Resolved.__dataclass_fields__ else {}),
+            game=options.game, envs_per_agent=1, t_max=BLOCK, correction="none", compress=options.compress
         )  # fmt: skip
         recording = record(config, stack=1 if options.load == "messages" else None)
         keys = processes.directory / "keys"
@@ -164,54 +164,64 @@ class Crowd:
             agents.tell(*order)
         return [agents.answer(seconds) for agents in self._agents]
 
-    def measure(self) -> dict[str, float]:
+    def measure(self) -> Iterator[dict[str, float]]:
+        """The figures of one part after the other. ``machine`` is its speed meanwhile, of that of the reference."""
         options, count = self._options, self._options.connections
         empty = self.look()
         self.all_do("join", seconds=JOIN_SECONDS)
         joined = self.look()
-        time.sleep(1.0)
-        idle = Span(self.look(), self._after(options.seconds))
+        yield {
+            "connections": count,
+            "joined_seconds": Span(empty, joined).gained("time"),
+            "joined_gate_cpu_us": 1e6 * Span(empty, joined).gained("cpu") / count,
+            "joined_kilobytes": (joined["memory"] - empty["memory"]) / count / 1e3,
+            "joined_machine": self._machine.speed(),
+        }
+        before = self.look()
+        time.sleep(options.idle)
+        idle = Span(before, self.look())
+        yield {
+            "idle_gate": idle.share("cpu"),
+            "idle_exchange": idle.share("run"),
+            "idle_tend": idle.share("tend"),
+            "idle_machine": self._machine.speed(),
+        }
         before = self.look()
         rate = options.rate / options.processes
         told = self.all_do(options.load, options.seconds, rate, seconds=3 * options.seconds + JOIN_SECONDS)
         load = Span(before, self.look())
         messages = sum(part[0] for part in told)
-        seconds = statistics.mean(part[1] for part in told)
-        return {
-            "connections": count,
-            "joined_seconds": Span(empty, joined).gained("time"),
-            "members": load.after["members"],
-            "lost": load.after["lost"] - count,
-            "idle": idle.share("cpu"),
-            "idle_exchange": idle.share("run"),
-            "idle_tend": idle.share("tend"),
-            "messages_per_second": messages / seconds,
+        yield {
+            "messages_per_second": messages / statistics.mean(part[1] for part in told),
+            "experiences": load.gained("experiences"),
+            "gate_cpu": load.share("cpu"),
             "gate_cpu_us": 1e6 * load.gained("cpu") / messages,
             "exchange_cpu_us": 1e6 * load.gained("run") / messages,
-            "gate_cpu": load.share("cpu"),
             "agents_cpu_us": 1e6 * sum(part[2] for part in told) / messages,
-            "experiences": load.gained("experiences"),
-            "network_in_per_second": load.gained("network_in") / load.gained("time"),
-            "network_unpacked_per_second": load.gained("network_unpacked") / load.gained("time"),
-            "kilobytes_per_connection": (load.after["memory"] - empty["memory"]) / count / 1e3,
+            "megabytes_per_second": load.gained("network_in") / load.gained("time") / 1e6,
+            "megabytes_unpacked": load.gained("network_unpacked") / load.gained("time") / 1e6,
+            "load_kilobytes": (load.after["memory"] - empty["memory"]) / count / 1e3,
+            "load_machine": self._machine.speed(),
+            "members": load.after["members"],
+            "joined_again": load.after["joined"] - count,
             "bad_messages": load.after["bad"],
         }
 
-    def _after(self, seconds: float) -> dict[str, float]:
-        time.sleep(seconds)
-        return self.look()
 
+class Machine:
+    """How fast it is at the moment, since others may use it too."""
 
-def machine_speed() -> float:
-    """Steps per second of Pong with 32 games in one thread."""
-    games = make_games(Resolved(game="Pong", envs_per_agent=32), 32)
-    games.reset(0)
-    actions, steps, started = np.zeros(32, np.int64), 0, time.perf_counter()
-    while time.perf_counter() - started < SPEED_SECONDS:
-        games.step(actions)
-        steps += 32
-    games.close()
-    return steps / (time.perf_counter() - started)
+    def __init__(self) -> None:
+        self._games = make_games(Resolved(game="Pong", envs_per_agent=REFERENCE_GAMES), REFERENCE_GAMES)
+        self._games.reset(0)
+
+    def speed(self) -> float:
+        """Steps of Pong per second in one thread, of those of the reference."""
+        actions, steps, started = np.zeros(REFERENCE_GAMES, np.int64), 0, time.perf_counter()
+        while time.perf_counter() - started < SPEED_SECONDS:
+            self._games.step(actions)
+            steps += REFERENCE_GAMES
+        return steps / (time.perf_counter() - started) / REFERENCE
 
 
 def main(words: Iterable[str]) -> int:
@@ -220,11 +230,10 @@ def main(words: Iterable[str]) -> int:
         FILES
         + options.connections * max(FILES_PER_CONNECTION["gate"], FILES_PER_CONNECTION["agents"] // options.processes)
     )
-    speed = machine_speed()
-    print(f"{'machine':>28}  {speed:,.0f} steps/s of Pong, {speed / REFERENCE:.2f} of the reference", flush=True)
     with tempfile.TemporaryDirectory() as directory, Processes(Path(directory)) as processes:
-        for name, value in Crowd(options, processes).measure().items():
-            print(f"{name:>28}  {value:,.4g}" if value < 1000 else f"{name:>28}  {value:,.0f}", flush=True)
+        for figures in Crowd(options, processes).measure():
+            for name, value in figures.items():
+                print(f"{name:>20}  {value:,.4g}" if value < 1000 else f"{name:>20}  {value:,.0f}", flush=True)
     return 0
 
 

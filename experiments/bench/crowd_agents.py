@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from ga3c.games.spec import Discrete, EnvSpec
 from ga3c.memory.experience import Experience, Schema
 from ga3c.memory.turn import Request
 from ga3c.messages import wire
+from ga3c.messages.compression import Compressor
 from ga3c.messages.gate import set_up_connection
 from ga3c.messages.keys import AgentKeys
 from ga3c.messages.links import REMOTE
@@ -72,8 +73,16 @@ def record(config: Resolved, stack: int | None) -> Recording:
 class Connection:
     """One agent."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str, keys: AgentKeys, number: int) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        endpoint: str,
+        keys: AgentKeys,
+        number: int,
+        pack: Callable[[Parts], Parts] = lambda parts: parts,
+    ) -> None:
         self.run = self.agent = self.steps = 0
+        self._pack = pack
         self._token = number.to_bytes(wire.TOKEN_BYTES, "little")
         self._dealer: zmq.Socket[bytes] = context.socket(zmq.DEALER)
         self._dealer.setsockopt(zmq.IDENTITY, REMOTE + self._token)
@@ -87,8 +96,9 @@ class Connection:
         self.send(wire.encode_join(Join(self._token, ga3c.__version__)))
 
     def send(self, parts: Parts) -> None:
-        self._dealer.send(parts[0], zmq.SNDMORE)
-        self._dealer.send(parts[1])
+        head, body = self._pack(parts)
+        self._dealer.send(head, zmq.SNDMORE)
+        self._dealer.send(body)
 
     def receive(self, kind: Kind) -> None:
         while (header := wire.read_header(self._dealer.recv())).kind != kind:
@@ -105,6 +115,7 @@ def crowd_in(
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1 + count // CONNECTIONS_PER_THREAD)
     context.set(zmq.MAX_SOCKETS, count + 16)
     numbers = iter(np.random.default_rng().integers(0, 2**62, count).tolist())
+    pack = Compressor(config.compress, loopback=True).pack
     connections: list[Connection] = []
     orders.answer()
     while (order := orders.next())[0] != "end":
@@ -113,7 +124,8 @@ def crowd_in(
             case ("join",):
                 for start in range(0, count, BATCH):
                     joining = [
-                        Connection(context, endpoint, keys, next(numbers)) for _ in range(min(BATCH, count - start))
+                        Connection(context, endpoint, keys, next(numbers), pack)
+                        for _ in range(min(BATCH, count - start))
                     ]
                     for connection in joining:
                         connection.receive(Kind.WELCOME)

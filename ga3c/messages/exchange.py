@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -25,9 +26,10 @@ from ga3c.memory.ledger import LedgerError
 from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Answer
 from ga3c.messages import wire
+from ga3c.messages.compression import Decompressor
 from ga3c.messages.links import REMOTE, identity
 from ga3c.messages.member import Member, Members
-from ga3c.messages.wire import Header, Kind, LayoutError, WireError
+from ga3c.messages.wire import Buffer, Header, Kind, LayoutError, WireError
 from ga3c.system.logs import SparingLog
 from ga3c.system.private_directory import PrivateDirectory
 
@@ -38,7 +40,6 @@ log = logging.getLogger(__name__)
 
 DRAIN = 256  # messages sorted before replies get their turn
 WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
-MAX_REMOTE = 16_384  # agents of other machines
 JOINS_TOLD = 50  # agents of other machines of which each has a line when it joins; of more there are only a few lines
 
 
@@ -94,7 +95,10 @@ class Exchange:
         self.endpoint = f"ipc://{self._directory.path / 'server'}"
         self._router.bind(self.endpoint)
         self._gate = gate
+        self._decompressor = Decompressor(largest_message)
         self._welcome = welcome
+        self._idle = self._held = 0.0  # seconds of these, likewise
+        self._received = self._unpacked = self._sent = 0  # bytes of agents of other machines that are not counted yet
 
     # Called by any thread.
 
@@ -193,12 +197,16 @@ class Exchange:
         self._directory.close()
 
     def _send_outgoing(self) -> None:
+        now = time.monotonic() if self._outgoing else 0.0
         while self._outgoing:
             agent, head, version = self._outgoing.popleft()
             with self._membership:
                 member = self._members.present.get(agent)
                 if member is not None:
                     if version is not None:
+                        if member.held:
+                            self._held += now - member.held
+                            member.held = 0.0
                         member.replies += 1
                         member.version = max(member.version, version)
                     self._post(member.route, head)
@@ -206,7 +214,10 @@ class Exchange:
                     self._post(self._members.former[agent], head)
 
     def _post(self, route: bytes, head: bytes) -> None:
-        router = self._gate.router if self._gate is not None and route.startswith(REMOTE) else self._router
+        router = self._router
+        if self._gate is not None and route.startswith(REMOTE):
+            router = self._gate.router
+            self._sent += len(head)
         try:
             router.send_multipart([route, head], zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -227,6 +238,19 @@ class Exchange:
                 self._stats.add(bad_messages=1)
                 self._bad.add(error)
         self._intake.pass_on()
+        if router is not self._router:
+            self._count_traffic()
+
+    def _count_traffic(self) -> None:
+        self._stats.add(
+            network_in=self._received,
+            network_unpacked=self._unpacked,
+            network_out=self._sent,
+            remote_idle=self._idle,
+            remote_held=self._held,
+        )
+        self._received = self._unpacked = self._sent = 0
+        self._idle = self._held = 0.0
 
     def _sort(self, parts: list[zmq.Frame], *, remote: bool) -> None:
         if len(parts) != 3:
@@ -240,8 +264,8 @@ class Exchange:
             if remote:  # it then sees which layout is spoken here
                 self._post(sender, Header(Kind.REJOIN, self._run_id, 0).pack())
             raise
-        if remote and header.kind == Kind.JOIN:
-            self._join(sender, wire.decode_join(head), parts[1])
+        if remote and self._gate is not None and header.kind == Kind.JOIN:
+            self._join(self._gate, sender, wire.decode_join(head), parts[1])
             return
         with self._membership:
             known = self._members.present.get(header.agent)
@@ -251,9 +275,11 @@ class Exchange:
             if header.run != self._run_id or route != sender:
                 raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
             if known is not None:
-                self._take(known, header, head, body)
+                if header.compressed and not remote:
+                    raise WireError(f"agent {header.agent} compresses on one machine")
+                self._take(known, header, head, self._unpack(header, head, body) if remote else body)
 
-    def _join(self, sender: bytes, join: wire.Join, frame: zmq.Frame) -> None:
+    def _join(self, gate: Gate, sender: bytes, join: wire.Join, frame: zmq.Frame) -> None:
         """Give a number to an agent of another machine, instead of the one that it may have had."""
         welcome = self._welcome
         if welcome is None:
@@ -262,8 +288,8 @@ class Exchange:
         envs = welcome["envs_per_agent"]
         with self._membership:
             others = len(self._members.remote)
-            if others >= MAX_REMOTE:
-                raise WireError(f"more than {MAX_REMOTE} agents of other machines")
+            if others >= gate.most:
+                raise WireError(f"more than {gate.most} agents of other machines")
             number = self._stats.number_agent()
             self._members.add(number, Member(sender, token=join.token, connection=int(frame.get("__fd"))))
             self._stats.ledger.open(number, envs)
@@ -273,7 +299,23 @@ class Exchange:
             self._many_joined.add(f"{number} of {frame.get('Peer-Address')}")
         self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
 
-    def _take(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
+    def _unpack(self, header: Header, head: bytes, body: memoryview) -> Buffer:
+        """The body of a message of another machine as it was before it was compressed."""
+        self._received += len(head) + len(body)
+        whole = self._decompressor.unpack(body) if header.compressed else body
+        self._unpacked += len(head) + len(whole)
+        return whole
+
+    def _note_wait(self, member: Member, waited: float) -> None:
+        """Of a request of an agent of another machine: how long it had nothing to do, and whether it waits for us."""
+        now = time.monotonic()
+        if member.asked:
+            self._idle += min(waited, now - member.asked)  # it cannot have had more, whatever it says
+        member.asked = now
+        if member.waiting == self._halves:
+            member.held = now
+
+    def _take(self, member: Member, header: Header, head: bytes, body: Buffer) -> None:
         """Decode a message of an agent of this run, and book it."""
         if header.half >= self._halves:
             raise WireError(f"agent {header.agent} has no half {header.half}")
@@ -285,6 +327,8 @@ class Exchange:
                 self._intake.request(request)
                 member.requests += 1
                 member.played += request.played
+                if member.token:
+                    self._note_wait(member, header.version / 1e6)
             case Kind.EXPERIENCE:
                 experience = wire.decode_experience(header, head, body, self._spec, self._schema)
                 if experience.version > member.version:

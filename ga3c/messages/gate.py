@@ -18,6 +18,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ga3c.settings.address import Address, parse_address
 from ga3c.settings.declare import ConfigError
+from ga3c.system.limits import most_connections
 from ga3c.system.logs import SparingLog
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IO_THREADS = 4  # of ZeroMQ, among which connections are shared out
+MAX_REMOTE = 16_384  # agents of other machines
 BACKLOG = 4096  # connections that may wait to be taken in: a whole cluster comes at once
 SILENT_SECONDS = 10.0  # a connection of which the other machine confirms nothing for this long is cut
 QUIET_SECONDS = 5  # of a connection until the system asks whether the other machine is there, and again each second
-HEARTBEAT_SECONDS = 10.0  # between two signs of life that the server asks an agent for
+HEARTBEAT_SECONDS = 30.0  # between two signs of life that the server asks an agent for
 CURVE_BYTES = 64  # more than encryption adds to a message
 LINGER_SECONDS = 0.5  # for the last words of a server to those whom they can reach
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"  # where ZeroMQ asks whether a key is welcome
@@ -83,6 +85,9 @@ class Gate:
             raise ConfigError(f"LISTEN={listen} cannot be listened at: {error.strerror}") from None
         self.endpoint = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
         log.info("agents of other machines may join at %s%s", self.endpoint, "" if keys else " (without keys)")
+        self.most = int(min(MAX_REMOTE, most_connections()))  # agents
+        if self.most < MAX_REMOTE:
+            log.info("there is room for %d of them: 'ulimit -n' says how many files may be open", self.most)
 
     def register(self, poller: zmq.Poller) -> None:
         for sock in (self.router, self._zap, self._monitor):
