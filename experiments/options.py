@@ -99,3 +99,24 @@ class SoakOptions:
     def __post_init__(self) -> None:
         check(self)
         require_file("OUT", self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdOptions:
+    connections: int = setting(1000, "agents that join", low=1, high=16_384)
+    processes: int = setting(2, "processes that they are in", low=1, high=64)
+    load: str = setting(
+        "messages",
+        "messages: requests of one frame, as many as get through; blocks: RATE experiences of 50 steps a second",
+        choices=("messages", "blocks"),
+    )
+    rate: float = setting(250.0, "blocks per second of all agents together", above=0)
+    idle: float = setting(
+        30.0, "seconds without a load: in shorter ones, each connection may or may not give its sign of life", above=0
+    )
+    seconds: float = setting(8.0, "seconds of the load", above=0)
+    game: str = setting(Config.game, "an ALE game, whose frames are sent")
+    compress: bool = setting(False, "agents compress what they send")
+
+    def __post_init__(self) -> None:
+        check(self)

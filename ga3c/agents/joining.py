@@ -91,6 +91,7 @@ class RemoteAgent:
         return None
 
     def _begin(self, link: NetworkLink, welcome: Welcome) -> None:
+        link.compress(welcome.config.compress)
         again = "again " if self._players else ""
         log.info("joined %s %sas agent %d: %s", self._task.server, again, welcome.agent, welcome.config.game)
         if welcome.config == self._config:
@@ -108,19 +109,24 @@ class RemoteAgent:
     def _play(self, link: NetworkLink, welcome: Welcome) -> None:
         """Answer predictions with play, until the connection breaks or the number is void."""
         heard = time.monotonic()
+        waited = 0.0  # seconds without anything to do, since the last request
         while not link.broken:
+            before = time.monotonic()
             head = self._receive(link)
+            now = time.monotonic()
+            waited += now - before
             if head is not None:
-                heard = time.monotonic()
+                heard = now
                 header = wire.read_header(head)
                 if header.kind != Kind.REPLY:
                     return
                 player = self._players[header.half]
                 reply = wire.decode_reply(header, head)
-                link.say(welcome.run, player.play(reply), player.acting.schema)
+                link.say(welcome.run, player.play(reply), player.acting.schema, waited)
+                waited = 0.0
                 self._task.steps[self._task.number] += len(reply.outputs)
-            elif time.monotonic() - heard > START_PATIENCE * welcome.config.stall_seconds:
-                log.warning("%s was silent for %.0f s", self._task.server, time.monotonic() - heard)
+            elif now - heard > START_PATIENCE * welcome.config.stall_seconds:
+                log.warning("%s was silent for %.0f s", self._task.server, now - heard)
                 return
         log.warning("the connection to %s is lost; joining again", self._task.server)
 
@@ -136,7 +142,7 @@ class RemoteAgent:
             for player in self._players:
                 player.close()
             sys.exit(RUN_OVER)
-        return None if kind == Kind.PROBE else head
+        return head
 
     def _complain(self, link: NetworkLink) -> None:
         now = time.monotonic()

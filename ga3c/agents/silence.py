@@ -12,10 +12,10 @@ START_PATIENCE = 10.0  # times STALL_SECONDS, until all environments were made
 LOOK_MOST = 0.5  # seconds that count between two looks: the server itself may have been paused
 
 
-@dataclass
+@dataclass(slots=True)
 class _Quiet:
-    messages: tuple[int, int] = (0, 0)  # heard of it and sent to it when it was last looked at
-    seconds: float = 0.0  # attended seconds since these changed while it was its turn
+    messages: tuple[int, int]  # heard of it and sent to it when it was last looked at
+    since: float  # attended seconds when these changed, or it was not its turn
 
 
 class SilenceWatch:
@@ -25,22 +25,33 @@ class SilenceWatch:
         self._stall_seconds = stall_seconds
         self._halves = halves
         self._looked = time.monotonic()
+        self._attended = 0.0  # seconds in which the server was there to hear somebody
         self._quiet: dict[int, _Quiet] = {}
+
+    def attend(self) -> None:
+        """Let the time count since this was called last, even if there is no look at anybody."""
+        now = time.monotonic()
+        self._attended += min(now - self._looked, LOOK_MOST)
+        self._looked = now
 
     def look(self, members: Mapping[int, Member]) -> dict[int, float]:
         """Those of these agents that have been silent for too long, and for how many seconds."""
-        now = time.monotonic()
-        passed = min(now - self._looked, LOOK_MOST)
-        self._looked = now
-        self._quiet = {number: self._quiet.get(number, _Quiet()) for number in members}
+        self.attend()
+        for number in self._quiet.keys() - members.keys():
+            del self._quiet[number]
         silent = {}
         for number, member in members.items():
-            quiet = self._quiet[number]
+            quiet = self._quiet.get(number)
             messages = (member.heard, member.replies)
             its_turn = member.waiting < self._halves
-            quiet.seconds = quiet.seconds + passed if its_turn and messages == quiet.messages else 0.0
-            quiet.messages = messages
-            starting = member.requests < self._halves
-            if quiet.seconds > self._stall_seconds * (START_PATIENCE if starting else 1.0):
-                silent[number] = quiet.seconds
+            if quiet is None:
+                self._quiet[number] = _Quiet(messages, self._attended)
+                continue
+            if its_turn and messages == quiet.messages:
+                seconds = self._attended - quiet.since
+                starting = member.requests < self._halves
+                if seconds > self._stall_seconds * (START_PATIENCE if starting else 1.0):
+                    silent[number] = seconds
+            else:
+                quiet.messages, quiet.since = messages, self._attended
         return silent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from ga3c.agents.player import halves
 from ga3c.agents.silence import SilenceWatch
@@ -13,6 +14,10 @@ from ga3c.settings.config import Resolved
 log = logging.getLogger(__name__)
 
 
+LOOKS_PER_SECOND = 5000  # at an agent each, whether it is silent: with more of them each is looked at less often
+TOLD_EACH = 10  # agents of which each has a line where many are away at once; of the others there is one
+
+
 class RemoteAgents:
     """All is done in ``tend``, which one thread calls often.
 
@@ -20,19 +25,24 @@ class RemoteAgents:
     """
 
     def __init__(self, config: Resolved, exchange: Exchange, stats: Stats) -> None:
-        self.playing = 0  # when they were last tended
+        self.playing = 0  # when they were last looked at
         self._exchange = exchange
         self._stats = stats
         self._silence = SilenceWatch(config.stall_seconds, len(halves(config)))
+        self._next_look = 0.0
 
     def tend(self) -> None:
         """Dismiss those that are gone, or silent although it is their turn."""
+        self._silence.attend()
+        self._send_away(self._exchange.gone())
+        now = time.monotonic()
+        if now < self._next_look:
+            return
         members = self._exchange.remote_members()
-        away = {number: f"was silent for {seconds:.0f} s" for number, seconds in self._silence.look(members).items()}
-        away |= {number: member.gone for number, member in members.items() if member.gone}
-        for number, why in away.items():
-            log.warning("agent %d %s; %d steps of it are lost", number, why, self._dismiss(number))
-        self.playing = sum(member.played > 0 for number, member in members.items() if number not in away)
+        silent = self._silence.look(members)
+        self._send_away({number: f"was silent for {seconds:.0f} s" for number, seconds in silent.items()})
+        self.playing = sum(member.played > 0 for number, member in members.items() if number not in silent)
+        self._next_look = now + len(members) / LOOKS_PER_SECOND
 
     def tell_to_leave(self) -> None:
         self._exchange.refuse_more()
@@ -44,6 +54,14 @@ class RemoteAgents:
         for number in self._exchange.remote_members():
             self._dismiss(number)
         self.playing = 0
+
+    def _send_away(self, away: dict[int, str]) -> None:
+        for told, (number, why) in enumerate(away.items()):
+            lost = self._dismiss(number)
+            if told < TOLD_EACH:
+                log.warning("agent %d %s; %d steps of it are lost", number, why, lost)
+        if len(away) > TOLD_EACH:
+            log.warning("%d more agents are away", len(away) - TOLD_EACH)
 
     def _dismiss(self, number: int) -> int:
         lost = self._exchange.dismiss(number)

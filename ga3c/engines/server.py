@@ -24,6 +24,7 @@ from ga3c.memory.queue import Queue
 from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Request
 from ga3c.messages import wire
+from ga3c.messages.compression import offered
 from ga3c.messages.exchange import Exchange
 from ga3c.settings.config import Resolved
 from ga3c.system.limits import available_cores, resident_memory
@@ -107,7 +108,7 @@ class Server:
             largest_message=largest_message,
             halves=len(halves(config)),
             gate=_make_gate(config, largest_message),
-            welcome=config.for_agents(),
+            welcome={**config.for_agents(), "compress": offered(config.compress)} if config.listen else None,
             on_leave=self._forget,
         )
         self._exchange_worker = Worker("exchange", self._exchange.run, self._exchange.close, self._fail)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from ga3c.memory.stats import Snapshot
 
 HELD_OFTEN, BUSY = 0.25, 0.9  # shares of the time from which on a stage is what the others wait for
+WAITS_OFTEN = 0.25  # likewise, of all agents' time: waiting for messages on the way
 
 
 class Window:
@@ -35,6 +36,14 @@ class Window:
     def busy(self, counter: str, threads: str) -> float:
         """The share of each thread's time; where there are no such threads, agents do their work themselves."""
         return self.rate(counter) / max(self.setting[threads] or self.setting["agents"], 1)
+
+    @property
+    def network_wait(self) -> float:
+        """The share of their time that agents of other machines wait for messages on the way: nothing to do, though
+        the server does not have all that they wait for."""
+        remote = self.setting.get("remote_agents", 0)
+        waited = max(self.rate("remote_idle") - self.rate("remote_held"), 0.0)
+        return min(waited / remote, 1.0) if remote else 0.0
 
     @property
     def lag_max(self) -> int:
@@ -84,7 +93,8 @@ def limiting_stage(window: Window) -> str:
     """Which stage the others wait for.
 
     Trainers, when a full training queue holds the agents back or they hardly ever wait for work; predictors, when they
-    hardly ever wait; otherwise the agents, since both threads wait for what they play, or since there are only agents.
+    hardly ever wait; the network, when agents wait for messages on the way, shared out over the agents of this machine
+    too; otherwise the agents, since both threads wait for what they play, or since there are only agents.
     """
     if not window.setting["predictors"] and not window.setting["trainers"]:
         return "agents"
@@ -92,10 +102,13 @@ def limiting_stage(window: Window) -> str:
         return "trainers"
     if window.busy("predictor_busy", "predictors") > BUSY:
         return "predictors"
+    remote = window.setting.get("remote_agents", 0)
+    if window.network_wait * remote > WAITS_OFTEN * (remote + window.setting["agents"]):
+        return "network"
     return "agents"
 
 
-LAG, DROPPED = "Policy lag", "Dropped"
+LAG, DROPPED, NETWORK = "Policy lag", "Dropped", "Network"
 FIGURES: tuple[Figure, ...] = (
     Figure(
         "seconds",
@@ -139,12 +152,29 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure("trainer_busy", lambda window: window.busy("trainer_busy", "trainers"), "share of the time", style="share"),
     Figure("held", mean("looks_held", "looks"), "share of the time that a full training queue held agents back"),
+    Figure(
+        "network_in",
+        rate("network_in"),
+        "bytes per second from agents of other machines, as they come",
+        (NETWORK, "in B/s"),
+        "network",
+    ),
+    Figure("network_unpacked", rate("network_unpacked"), "the same before it was compressed", board="network"),
+    Figure("network_out", rate("network_out"), "bytes per second to them", (NETWORK, "out B/s"), "network"),
+    Figure(
+        "network_wait",
+        lambda window: window.network_wait,
+        "share of the time that agents of other machines wait for messages that are on the way",
+        (NETWORK, "wait"),
+        "network",
+        "share",
+    ),
     Figure("stale_steps", total("stale_steps"), "thrown away: older than MAX_LAG", (DROPPED, "stale steps")),
     Figure("lost_steps", total("lost_steps"), "thrown away otherwise", (DROPPED, "lost steps")),
     Figure("unaccounted_steps", total("unaccounted_steps"), "played, and it is not known what became of them: 0"),
     Figure("bad_updates", total("bad_updates"), "not applied: not finite", (DROPPED, "bad updates")),
     Figure("bad_messages", total("bad_messages"), "dropped", (DROPPED, "bad messages")),
-    Figure("limit", limiting_stage, "the stage that the others wait for: agents, predictors or trainers"),
+    Figure("limit", limiting_stage, "the stage that the others wait for: agents, predictors, trainers or network"),
 )
 
 

@@ -46,6 +46,11 @@ class Totals:
     gradient_norm: float = 0.0  # summed over updates
     predictor_busy: float = 0.0  # seconds of work, summed over threads
     trainer_busy: float = 0.0
+    network_in: int = 0  # bytes of what agents of other machines sent, as they came
+    network_unpacked: int = 0  # the same, before it was compressed
+    network_out: int = 0  # bytes of what was sent to them
+    remote_idle: float = 0.0  # seconds in which they had nothing to do, by what they say, summed over them
+    remote_held: float = 0.0  # of these, with all their requests in the server
     looks: int = 0  # at the queues; the next three are summed over them
     looks_held: int = 0  # that found agents held back by a full training queue
     prediction_queue: int = 0

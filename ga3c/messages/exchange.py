@@ -26,9 +26,10 @@ from ga3c.memory.ledger import LedgerError
 from ga3c.memory.stats import Stats
 from ga3c.memory.turn import Answer
 from ga3c.messages import wire
+from ga3c.messages.compression import Decompressor
 from ga3c.messages.links import REMOTE, identity
-from ga3c.messages.member import Member
-from ga3c.messages.wire import Header, Kind, LayoutError, WireError
+from ga3c.messages.member import Member, Members
+from ga3c.messages.wire import Buffer, Header, Kind, LayoutError, WireError
 from ga3c.system.logs import SparingLog
 from ga3c.system.private_directory import PrivateDirectory
 
@@ -39,9 +40,7 @@ log = logging.getLogger(__name__)
 
 DRAIN = 256  # messages sorted before replies get their turn
 WAITING_MOST = 64  # messages of one connection that wait to be sorted; beyond, its sender waits, and no memory grows
-FORMER_MOST = 4096  # agents that left and are remembered: what comes of an older one is bad
-MAX_REMOTE = 4096  # agents of other machines
-PROBE_SECONDS = 1.0  # between two looks at whether their connections are still there
+JOINS_TOLD = 50  # agents of other machines of which each has a line when it joins; of more there are only a few lines
 
 
 class Outgoing(NamedTuple):
@@ -78,10 +77,10 @@ class Exchange:
         self._on_leave = on_leave  # of an agent, by its number
         self._halves = halves  # of an agent, each of which waits for one reply at a time
         self._membership = threading.Lock()
-        self._members: dict[int, Member] = {}  # each agent that is admitted
-        self._former: dict[int, bytes] = {}  # connections of agents that left: their messages are late, not bad
+        self._members = Members()
         self._outgoing: deque[Outgoing] = deque()
         self._bad = SparingLog(log, "%d bad message(s) dropped, the last one: %s")
+        self._many_joined = SparingLog(log, "%d more agent(s) joined, the last one: %s", logging.INFO)
         self._closed = threading.Event()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -96,22 +95,22 @@ class Exchange:
         self.endpoint = f"ipc://{self._directory.path / 'server'}"
         self._router.bind(self.endpoint)
         self._gate = gate
-        self._probed = 0.0
+        self._decompressor = Decompressor(largest_message)
         self._welcome = welcome
+        self._idle = self._held = 0.0  # seconds of these, likewise
+        self._received = self._unpacked = self._sent = 0  # bytes of agents of other machines that are not counted yet
 
     # Called by any thread.
 
     def admit(self, agent: int, envs: int) -> None:
         with self._membership:
-            self._members[agent] = Member(identity(self._run_id, agent))
+            self._members.add(agent, Member(identity(self._run_id, agent)))
             self._stats.ledger.open(agent, envs)
 
     def dismiss(self, agent: int) -> int:
         """Take no more messages of this agent. Returns its steps that never arrived in an experience: they are lost."""
         with self._membership:
-            self._former[agent] = self._members.pop(agent).route
-            if len(self._former) > FORMER_MOST:
-                del self._former[min(self._former)]
+            self._members.remove(agent)
             lost = self._stats.ledger.leave(agent)
         self._on_leave(agent)
         return lost
@@ -119,12 +118,17 @@ class Exchange:
     def member(self, agent: int) -> Member:
         """What is counted of it up to now."""
         with self._membership:
-            return replace(self._members[agent])
+            return replace(self._members.present[agent])
 
     def remote_members(self) -> dict[int, Member]:
-        """All agents of other machines, as they are now."""
+        """All agents of other machines. They are no copies, of which thousands would take time: only to be read."""
         with self._membership:
-            return {agent: replace(member) for agent, member in self._members.items() if member.token}
+            return dict(self._members.remote)
+
+    def gone(self) -> dict[int, str]:
+        """Agents of other machines that are there no more, and what became of each, until they are dismissed."""
+        with self._membership:
+            return dict(self._members.gone)
 
     def refuse_more(self) -> None:
         """Whoever wants to join from now on is told to STOP."""
@@ -172,10 +176,13 @@ class Exchange:
                 if self._router in ready:
                     self._receive(self._router)
                 if self._gate is not None:
-                    self._gate.attend(ready)
+                    gone = self._gate.attend(ready)
+                    if gone:
+                        with self._membership:
+                            for connection in gone:
+                                self._members.lose(connection)
                     if self._gate.router in ready:
                         self._receive(self._gate.router)
-                    self._probe()
             self._send_outgoing()
         finally:
             self._release()
@@ -190,40 +197,33 @@ class Exchange:
         self._directory.close()
 
     def _send_outgoing(self) -> None:
+        now = time.monotonic() if self._outgoing else 0.0
         while self._outgoing:
             agent, head, version = self._outgoing.popleft()
             with self._membership:
-                member = self._members.get(agent)
+                member = self._members.present.get(agent)
                 if member is not None:
                     if version is not None:
+                        if member.held:
+                            self._held += now - member.held
+                            member.held = 0.0
                         member.replies += 1
                         member.version = max(member.version, version)
                     self._post(member.route, head)
-                elif agent in self._former:  # which may not have heard yet that it has to STOP
-                    self._post(self._former[agent], head)
+                elif agent in self._members.former:  # which may not have heard yet that it has to STOP
+                    self._post(self._members.former[agent], head)
 
-    def _probe(self) -> None:
-        """Notice connections to other machines that are gone: ZeroMQ tells it only of those that are written to."""
-        now = time.monotonic()
-        if now - self._probed < PROBE_SECONDS:
-            return
-        self._probed = now
-        with self._membership:
-            for agent, member in self._members.items():
-                if member.token and not self._post(member.route, Header(Kind.PROBE, self._run_id, agent).pack()):
-                    member.gone = member.gone or "lost its connection"
-
-    def _post(self, route: bytes, head: bytes) -> bool:
-        """Send over a connection; False if it is gone."""
-        router = self._gate.router if self._gate is not None and route.startswith(REMOTE) else self._router
+    def _post(self, route: bytes, head: bytes) -> None:
+        router = self._router
+        if self._gate is not None and route.startswith(REMOTE):
+            router = self._gate.router
+            self._sent += len(head)
         try:
             router.send_multipart([route, head], zmq.NOBLOCK)
         except zmq.ZMQError as error:
-            # EHOSTUNREACH: the end of a local agent is noticed elsewhere. EAGAIN: it does not read.
+            # EHOSTUNREACH: the end of an agent is noticed elsewhere. EAGAIN: it does not read.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
-            return error.errno != zmq.EHOSTUNREACH
-        return True
 
     def _receive(self, router: zmq.Socket[bytes]) -> None:
         """Sort what has arrived, which then goes on in one go."""
@@ -238,6 +238,19 @@ class Exchange:
                 self._stats.add(bad_messages=1)
                 self._bad.add(error)
         self._intake.pass_on()
+        if router is not self._router:
+            self._count_traffic()
+
+    def _count_traffic(self) -> None:
+        self._stats.add(
+            network_in=self._received,
+            network_unpacked=self._unpacked,
+            network_out=self._sent,
+            remote_idle=self._idle,
+            remote_held=self._held,
+        )
+        self._received = self._unpacked = self._sent = 0
+        self._idle = self._held = 0.0
 
     def _sort(self, parts: list[zmq.Frame], *, remote: bool) -> None:
         if len(parts) != 3:
@@ -251,20 +264,22 @@ class Exchange:
             if remote:  # it then sees which layout is spoken here
                 self._post(sender, Header(Kind.REJOIN, self._run_id, 0).pack())
             raise
-        if remote and header.kind == Kind.JOIN:
-            self._join(sender, wire.decode_join(head), str(parts[1].get("Peer-Address")))
+        if remote and self._gate is not None and header.kind == Kind.JOIN:
+            self._join(self._gate, sender, wire.decode_join(head), parts[1])
             return
         with self._membership:
-            known = self._members.get(header.agent)
-            route = known.route if known is not None else self._former.get(header.agent)
+            known = self._members.present.get(header.agent)
+            route = known.route if known is not None else self._members.former.get(header.agent)
             if remote and (header.run != self._run_id or known is None):
                 self._post(sender, Header(Kind.REJOIN, self._run_id, header.agent).pack())
             if header.run != self._run_id or route != sender:
                 raise WireError(f"a message of agent {header.agent} of run {header.run:016x} from a stranger")
             if known is not None:
-                self._take(known, header, head, body)
+                if header.compressed and not remote:
+                    raise WireError(f"agent {header.agent} compresses on one machine")
+                self._take(known, header, head, self._unpack(header, head, body) if remote else body)
 
-    def _join(self, sender: bytes, join: wire.Join, address: str) -> None:
+    def _join(self, gate: Gate, sender: bytes, join: wire.Join, frame: zmq.Frame) -> None:
         """Give a number to an agent of another machine, instead of the one that it may have had."""
         welcome = self._welcome
         if welcome is None:
@@ -272,19 +287,35 @@ class Exchange:
             return
         envs = welcome["envs_per_agent"]
         with self._membership:
-            others = [member for member in self._members.values() if member.token]
-            if len(others) >= MAX_REMOTE:
-                raise WireError(f"more than {MAX_REMOTE} agents of other machines")
-            for member in others:
-                if member.token == join.token:
-                    member.gone = "came back under another number"
+            others = len(self._members.remote)
+            if others >= gate.most:
+                raise WireError(f"more than {gate.most} agents of other machines")
             number = self._stats.number_agent()
-            self._members[number] = Member(sender, token=join.token)
+            self._members.add(number, Member(sender, token=join.token, connection=int(frame.get("__fd"))))
             self._stats.ledger.open(number, envs)
-        log.info("agent %d of %s joined (ga3c %s)", number, address, join.version)
+        if others < JOINS_TOLD:
+            log.info("agent %d of %s joined (ga3c %s)", number, frame.get("Peer-Address"), join.version)
+        else:
+            self._many_joined.add(f"{number} of {frame.get('Peer-Address')}")
         self._post(sender, wire.encode_welcome(Header(Kind.WELCOME, self._run_id, number), welcome)[0])
 
-    def _take(self, member: Member, header: Header, head: bytes, body: memoryview) -> None:
+    def _unpack(self, header: Header, head: bytes, body: memoryview) -> Buffer:
+        """The body of a message of another machine as it was before it was compressed."""
+        self._received += len(head) + len(body)
+        whole = self._decompressor.unpack(body) if header.compressed else body
+        self._unpacked += len(head) + len(whole)
+        return whole
+
+    def _note_wait(self, member: Member, waited: float) -> None:
+        """Of a request of an agent of another machine: how long it had nothing to do, and whether it waits for us."""
+        now = time.monotonic()
+        if member.asked:
+            self._idle += min(waited, now - member.asked)  # it cannot have had more, whatever it says
+        member.asked = now
+        if member.waiting == self._halves:
+            member.held = now
+
+    def _take(self, member: Member, header: Header, head: bytes, body: Buffer) -> None:
         """Decode a message of an agent of this run, and book it."""
         if header.half >= self._halves:
             raise WireError(f"agent {header.agent} has no half {header.half}")
@@ -296,6 +327,8 @@ class Exchange:
                 self._intake.request(request)
                 member.requests += 1
                 member.played += request.played
+                if member.token:
+                    self._note_wait(member, header.version / 1e6)
             case Kind.EXPERIENCE:
                 experience = wire.decode_experience(header, head, body, self._spec, self._schema)
                 if experience.version > member.version:

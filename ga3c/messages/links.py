@@ -14,6 +14,7 @@ from ga3c.messages.wire import Header, Kind, Parts
 from ga3c.settings.address import parse_address
 
 if TYPE_CHECKING:
+    from ga3c.messages.compression import Compressor
     from ga3c.messages.keys import AgentKeys
 
 CONNECT_SECONDS = 2.0  # that a connection may take, or it is tried anew: a link that is back is used soon
@@ -40,14 +41,17 @@ class Link:
             self._dealer.send(head, zmq.SNDMORE)
             self._dealer.send(body)
 
-    def say(self, run: int, turn: Turn, schema: Schema) -> None:
-        """Send what comes of a turn: the request last, since it makes the server act."""
+    def say(self, run: int, turn: Turn, schema: Schema, waited: float = 0.0) -> None:
+        """Send what comes of a turn: the request last, since it makes the server act.
+
+        ``waited``: seconds in which the agent had nothing to do since it sent the last one.
+        """
         agent, half = turn.request.agent, turn.request.half
         for experience in turn.experiences:
             self.send(wire.encode_experience(run, half, experience, schema))
         if turn.finished:
             self.send(wire.encode_scores(Header(Kind.SCORES, run, agent, half), turn.finished))
-        self.send(wire.encode_request(run, turn.request))
+        self.send(wire.encode_request(run, turn.request, round(1e6 * waited)))
 
     def close(self, linger: float = 0.0) -> None:
         """Leave; what was sent gets so many seconds to arrive."""
@@ -85,6 +89,8 @@ class NetworkLink(Link):
         self.broken = False
         self.refused = False  # for the keys that it came with
         address = parse_address("SERVER", server)
+        self._loopback = address.is_loopback
+        self._compressor: Compressor | None = None
         set_up_connection(self._dealer, address)
         self._dealer.setsockopt(zmq.SNDHWM, 0)  # it sends no more than it is asked for, and must not wait
         self._dealer.setsockopt(zmq.CONNECT_TIMEOUT, round(1000 * CONNECT_SECONDS))
@@ -99,6 +105,15 @@ class NetworkLink(Link):
         self._poller.register(self._dealer, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)
         self._dealer.connect(str(address))
+
+    def compress(self, compress: bool | None) -> None:
+        """From now on, as COMPRESS of the server says."""
+        from ga3c.messages.compression import Compressor
+
+        self._compressor = Compressor(compress, loopback=self._loopback)
+
+    def send(self, *messages: Parts) -> None:
+        super().send(*(map(self._compressor.pack, messages) if self._compressor is not None else messages))
 
     def receive(self, seconds: float) -> bytes | None:
         """The next message of the server, or None if there was none for so long, or the connection broke."""

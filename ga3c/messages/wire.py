@@ -15,12 +15,15 @@ are stack − 1 + n, and one more where the rule's schema asks for the observati
 | JOIN | agent | token; version of ga3c as text | – |
 | WELCOME | server | settings as JSON | – |
 | REJOIN | server | – | – |
-| PROBE | server | – | – |
 
 ``end`` is 1 where the episode terminated with the last step, 2 where it was cut there, and else 0.
 ``real`` says of each environment whether a step was played to reach its observation, or only a reset. The last
-four are for agents of other machines: WELCOME has their number in its header, REJOIN tells one that its number is void,
-and PROBE tells nothing: that it can be sent is what the server wants to know.
+three are for agents of other machines: WELCOME has their number in its header, and REJOIN tells one that its number is
+void.
+
+The body of a REQUEST or EXPERIENCE of an agent of another machine may be compressed (``compression.py``): its kind is
+then marked. The header of its REQUEST has, instead of a version, the microseconds in which it had nothing to do since
+the last one.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from ga3c.memory.experience import Experience, Schema, finite
 from ga3c.memory.turn import Reply, Request
 
 MAGIC = b"GA3C"
-LAYOUT = 5  # raised when a layout changes, so that an agent of another version is refused
+LAYOUT = 6  # raised when a layout changes, so that an agent of another version is refused
 HEADER = struct.Struct("<4sBBHQIQ")  # magic, layout, kind, half, run, agent, model version
 REQUEST = struct.Struct("<II")
 REPLY = struct.Struct("<II")
@@ -52,6 +55,7 @@ MAX_STEPS = 4096  # steps of one experience
 TOKEN_BYTES = 16
 MAX_VERSION = 64  # letters of a version
 MAX_TEXT = 1000  # bytes of the reason of a failure
+KIND_AT, COMPRESSED = 5, 0x80  # the byte of the kind, and what is added to it where the body is compressed
 
 Parts = tuple[bytes, bytes | memoryview]
 Buffer = bytes | memoryview
@@ -74,10 +78,10 @@ class Kind(IntEnum):
     JOIN = 6
     WELCOME = 7
     REJOIN = 8
-    PROBE = 9
-    FAILURE = 10
+    FAILURE = 9
 
 
+WITH_BODY = (Kind.REQUEST, Kind.EXPERIENCE)
 KINDS = {kind.value: kind for kind in Kind}  # calling an enumeration takes longer than the rest of a header
 
 
@@ -89,9 +93,11 @@ class Header(NamedTuple):
     agent: int
     half: int = 0
     version: int = 0
+    compressed: bool = False  # the body
 
     def pack(self) -> bytes:
-        return HEADER.pack(MAGIC, LAYOUT, self.kind, self.half, self.run, self.agent, self.version)
+        kind = self.kind | COMPRESSED * self.compressed
+        return HEADER.pack(MAGIC, LAYOUT, kind, self.half, self.run, self.agent, self.version)
 
 
 def read_header(head: Buffer) -> Header:
@@ -102,10 +108,16 @@ def read_header(head: Buffer) -> Header:
         raise WireError("not a message of ga3c")
     if layout != LAYOUT:
         raise LayoutError(f"a message of layout {layout}, where {LAYOUT} is spoken")
-    known = KINDS.get(kind)
-    if known is None:
+    known = KINDS.get(kind & ~COMPRESSED)
+    compressed = kind >= COMPRESSED
+    if known is None or (compressed and known not in WITH_BODY):
         raise WireError(f"unknown kind {kind}")
-    return Header(known, run, agent, half, version)
+    return Header(known, run, agent, half, version, compressed)
+
+
+def marked_compressed(head: bytes) -> bytes:
+    """The head of a message whose body was compressed since."""
+    return head[:KIND_AT] + bytes([head[KIND_AT] | COMPRESSED]) + head[KIND_AT + 1 :]
 
 
 def _fields(head: Buffer, layout: struct.Struct) -> tuple[int, ...]:
@@ -125,8 +137,9 @@ def _finite(name: str, numbers: np.ndarray) -> None:
         raise WireError(f"{name} that are not finite")
 
 
-def encode_request(run: int, request: Request) -> Parts:
-    head = HEADER.pack(MAGIC, LAYOUT, Kind.REQUEST, request.half, run, request.agent, 0)
+def encode_request(run: int, request: Request, waited: int = 0) -> Parts:
+    """``waited``: microseconds in which its agent had nothing to do since the last one."""
+    head = HEADER.pack(MAGIC, LAYOUT, Kind.REQUEST, request.half, run, request.agent, waited)
     head += REQUEST.pack(len(request.real), request.first_env) + request.real
     return head, np.ascontiguousarray(request.observations).data.cast("B")
 

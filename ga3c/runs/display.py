@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from ga3c.memory.figures import DROPPED, FIGURES, Figure
+from ga3c.memory.figures import DROPPED, FIGURES, NETWORK, Figure
 from ga3c.settings.config import Config
 
 MISSING = "–"
@@ -40,7 +40,20 @@ STAGES = {
     "trainers": ("NT", "trainers", "training_queue", "training_batch", "trainer_busy"),
 }
 # What a small terminal does without, the first one first.
-EXTRAS = ("gap", "bar gap", "Loss", "Dropped", "Policy lag", "Stage", "Limit", "bar", "Time", "Speed", "Progress")
+EXTRAS = (
+    "gap",
+    "bar gap",
+    "Loss",
+    NETWORK,
+    DROPPED,
+    "Policy lag",
+    "Stage",
+    "Limit",
+    "bar",
+    "Time",
+    "Speed",
+    "Progress",
+)
 
 
 def make_display(
@@ -62,10 +75,12 @@ def format_line(row: dict[str, Any]) -> str:
     queues = "{prediction_queue}/{training_queue}".format(**text)
     batches = "{prediction_batch}/{training_batch}".format(**text)
     lag = "{lag_mean}/{lag_max}".format(**text)
+    network = f"  network {row['network_in'] / 1e6:.2f} MB/s" if row.get("network_in") else ""
     return (
         "{seconds}  steps {steps:>11}  games {episodes:>6}  score {score:>7} (last {score_last:>7})"
         "  PPS {pps:>6}  TPS {tps:>5}  trained {trained_per_second:>6}/s".format(**text)
-        + f"  NA/NP/NT {workers:<7}  queues {queues:<9}  batches {batches:<9}  lag {lag:<7}  limit {row['limit']}"
+        + f"  NA/NP/NT {workers:<7}  queues {queues:<9}  batches {batches:<9}  lag {lag:<7}{network}"
+        + f"  limit {row['limit']}"
     )
 
 
@@ -148,7 +163,8 @@ def _sections(
         if figure.panel[0]:
             shown.setdefault(figure.panel[0], []).append(figure)
     sections = {label: _figure_lines(label, some, row, width) for label, some in shown.items()}
-    limit = Text(row["limit"], LIMIT_STYLE).append(": the others wait for them", NAME_STYLE)
+    it = "it" if row["limit"] == "network" else "them"
+    limit = Text(row["limit"], LIMIT_STYLE).append(f": the others wait for {it}", NAME_STYLE)
     sections |= {"gap": [""], "Stage": _stage_lines(row, width), "Limit": [_line("Limit", [limit])]}
     if of_what:
         bar = Table.grid(Column(ratio=1), Column(no_wrap=True), padding=(0, GAP), expand=True)
@@ -173,7 +189,7 @@ def _figure_lines(label: str, figures: list[Figure], row: dict[str, Any], width:
     room = min(FIGURE_WIDTH, width - LABEL_WIDTH - GAP)
     for figure in figures:
         name, value = figure.panel[1], row.get(figure.name, NOT_THERE)
-        if value is not NOT_THERE and (value or label != DROPPED):  # nothing dropped is nothing to tell
+        if value is not NOT_THERE and (value or label not in (DROPPED, NETWORK)):  # nothing dropped is nothing to tell
             value = _text(figure.name, value, figure.style).rjust(room - 1 - len(name))
             cells.append(Text.assemble((name, NAME_STYLE), " ", (value, VALUE_STYLE)))
     across = max((width - LABEL_WIDTH) // (GAP + FIGURE_WIDTH), 1)

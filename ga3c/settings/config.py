@@ -142,6 +142,7 @@ class Resolved(Config):
     """The settings of a run with each ``auto`` decided (``ga3c.runs.resolve``).
 
     An end of learning rate or β may still be None: that is no ``auto``, but means that it stays where it begins.
+    COMPRESS may, too: each agent decides it by the address that it connects to.
     """
 
     sticky: float = 0.0

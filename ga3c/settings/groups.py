@@ -115,6 +115,12 @@ class FleetSettings:
         "", "where agents of other machines may join, as tcp://0.0.0.0:5555; empty: nowhere", local=True
     )
     keys: str = setting("", "directory with the keys that LISTEN needs, made by './run.sh keys'", local=True)
+    compress: bool | None = setting(
+        None,
+        "agents of other machines compress what they send; auto: if their SERVER is no address of their own machine, "
+        "and for as long as it pays",
+        travels=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

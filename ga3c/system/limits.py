@@ -38,6 +38,12 @@ def most_agents() -> float:
     return SHARE * min(room, default=math.inf)
 
 
+def most_connections() -> float:
+    """Connections of agents of other machines that the limit on open files has room for, as it is now."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else max(0.9 * limit - DESCRIPTORS, 1)
+
+
 @contextlib.contextmanager
 def room_for(agents: int, memory_each: float = 0.0) -> Iterator[None]:
     """``raise_limits`` for a while: the process may be a caller's."""

@@ -30,14 +30,15 @@ SHORT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class SparingLog:
-    """Warns in few lines of what strangers may cause as often as they like.
+    """Tells in few lines of what others may cause as often as they like.
 
     ``text`` has the number of these events, and what is said of the last one.
     """
 
-    def __init__(self, log: logging.Logger, text: str) -> None:
+    def __init__(self, log: logging.Logger, text: str, level: int = logging.WARNING) -> None:
         self._log = log
         self._text = text
+        self._level = level
         self._untold = 0
         self._told = -LEAST_SECONDS
 
@@ -45,7 +46,7 @@ class SparingLog:
         self._untold += 1
         now = time.monotonic()
         if now - self._told > LEAST_SECONDS:
-            self._log.warning(self._text, self._untold, last)
+            self._log.log(self._level, self._text, self._untold, last)
             self._untold, self._told = 0, now
 
 

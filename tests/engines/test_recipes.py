@@ -25,13 +25,15 @@ from tests.engines.test_trainer import make_experience
 
 SPEC = EnvSpec(frame=(5,), stack=3, dtype="float32", action=Discrete(4))
 IMAGES = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
-ENDS = {"learning_rate_end", "beta_end"}  # where None means that it stays where it begins
+# Where None means that it stays where it begins, and what agents of other machines decide.
+ENDS = {"learning_rate_end", "beta_end", "compress"}
 MAY_BE_AUTO = {field.name for field in dataclasses.fields(Config) if field.default is None}
 GIVEN = {
     "sticky": 0.5,
     "agents": 7,
     "envs_per_agent": 3,
     "tuner_lag": 2.5,
+    "compress": True,
     "min_batch": 11,
     "learning_rate_end": 1e-5,
     "beta_end": 1e-4,

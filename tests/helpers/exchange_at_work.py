@@ -27,14 +27,14 @@ LARGEST = wire.largest_message(SPEC, envs=8, steps=5)
 class Office:
     """An exchange with its thread and queues, and agents connected to it."""
 
-    def __init__(self, **more):
+    def __init__(self, spec=SPEC, **more):
         """``more`` is for the exchange: a gate and its welcome."""
         self.stats = Stats()
         self.requests = Queue(lambda request: len(request.observations), most=100)
         self.experiences = Queue(lambda experience: experience.steps)
         given = {"largest_message": LARGEST, "halves": HALVES, **more}
         intake = Intake(self.stats, self.requests.put, self.experiences.put)
-        self.exchange = Exchange(RUN, SPEC, SCHEMA, intake, self.stats, **given)
+        self.exchange = Exchange(RUN, spec, SCHEMA, intake, self.stats, **given)
         self.thread = threading.Thread(target=self.exchange.run, daemon=True)
         self.thread.start()
         self.links = []

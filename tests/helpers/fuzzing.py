@@ -3,15 +3,18 @@
 import struct
 
 import numpy as np
+import zstandard
 
 from ga3c.games.spec import Finished
 from ga3c.memory.experience import Experience
 from ga3c.memory.turn import Request
 from ga3c.messages import wire
+from ga3c.messages.compression import Decompressor
 from ga3c.messages.wire import Header, Kind, WireError
 from tests.messages.test_wire import decode, schema_of
 
-WITH_BODY = (Kind.REQUEST, Kind.EXPERIENCE)
+ZSTD = zstandard.ZstdCompressor(level=1)
+UNPACKED_MOST = 4000  # bytes: more than the good ones have
 EXTREMES = [
     *(
         struct.pack(layout, value)
@@ -23,7 +26,7 @@ EXTREMES = [
 ]
 
 
-HEADER_ALONE = (Kind.STOP, Kind.REJOIN, Kind.PROBE)
+HEADER_ALONE = (Kind.STOP, Kind.REJOIN)
 
 
 def good_messages(spec, run, agent, half=0, version=0):
@@ -55,7 +58,12 @@ def good_messages(spec, run, agent, half=0, version=0):
         wire.encode_welcome(header(Kind.WELCOME), {"game": "Pong", "t_max": 5}),
         *((header(kind).pack(), b"") for kind in HEADER_ALONE),
     ]
-    return [[bytes(part) for part in parts] for parts in messages]
+    whole = [[bytes(part) for part in parts] for parts in messages]
+    return whole + [
+        [wire.marked_compressed(head), ZSTD.compress(body)]
+        for head, body in whole
+        if wire.read_header(head).kind in wire.WITH_BODY
+    ]
 
 
 def encode_request(header, observations, first_env=0, real=b""):
@@ -90,17 +98,21 @@ def taken(head, body, spec):
     """
     try:
         header = wire.read_header(head)
+        if header.compressed:
+            body = Decompressor(UNPACKED_MOST).unpack(body)
         value = decode(header.kind, head, body, spec)
     except WireError:
         return None
     head_again, body_again = encode_again(header, value, spec)
+    if header.compressed:
+        head_again = wire.marked_compressed(head_again)
     if header.kind in HEADER_ALONE:  # what follows is never read
         head = head[: len(head_again)]
     if header.kind == Kind.WELCOME:  # the same settings can be written in many ways
         assert repr(wire.decode_welcome(head_again)) == repr(value)
         return header.kind
     assert bytes(head) == head_again, f"{header}: {bytes(head).hex()} became {head_again.hex()}"
-    if header.kind in WITH_BODY:
+    if header.kind in wire.WITH_BODY:
         assert bytes(body) == bytes(body_again), f"{header}: {bytes(body).hex()} became {bytes(body_again).hex()}"
     return header.kind
 

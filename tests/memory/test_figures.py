@@ -7,7 +7,7 @@ import pytest
 from ga3c.algorithms.actor_critic.acting import FIGURES as ACTOR_CRITIC
 from ga3c.algorithms.rule import make_acting
 from ga3c.games.spec import Discrete, EnvSpec
-from ga3c.memory.figures import BUSY, FIGURES, HELD_OFTEN, Figure, Window, limiting_stage, mean, window_row
+from ga3c.memory.figures import BUSY, FIGURES, HELD_OFTEN, WAITS_OFTEN, Figure, Window, limiting_stage, mean, window_row
 from ga3c.memory.stats import COUNTERS, Snapshot, Stats
 from ga3c.settings.config import Resolved
 
@@ -113,6 +113,42 @@ def test_the_limiting_stage_changes_just_above_its_thresholds():
     assert stage(predictors=0.901) == "predictors"
     assert stage(predictors=1.0, trainers=1.0) == "trainers"  # predictors wait for them, or will
     assert stage(predictors=1.0, held=0.251) == "trainers"
+
+
+def waiting(idle, held, remote=3, local=4, seconds=10.0):
+    """Ten seconds in which agents of other machines had nothing to do for so many, and the server so many of these."""
+    after = snapshot(seconds, remote_idle=idle, remote_held=held)
+    return Window(snapshot(0.0), after, {**SETTING, "agents": local, "remote_agents": remote})
+
+
+@pytest.mark.parametrize(
+    ("window", "share"),
+    [
+        (waiting(idle=15.0, held=0.0), 0.5),  # of three agents for ten seconds
+        (waiting(idle=15.0, held=9.0), 0.2),
+        (waiting(idle=9.0, held=15.0), 0.0),  # what was held ended in this window, and is told of in the next
+        (waiting(idle=99.0, held=0.0), 1.0),
+        (waiting(idle=15.0, held=0.0, remote=0), 0.0),  # they left
+    ],
+)
+def test_agents_wait_for_the_network_where_the_server_has_not_all_that_they_wait_for(window, share):
+    assert window.network_wait == pytest.approx(share)
+
+
+def test_the_network_limits_where_all_agents_together_wait_for_it_often():
+    assert WAITS_OFTEN == 0.25
+    assert limiting_stage(waiting(idle=10.0, held=0.0, remote=4, local=0)) == "agents"
+    assert limiting_stage(waiting(idle=10.1, held=0.0, remote=4, local=0)) == "network"
+    assert limiting_stage(waiting(idle=20.0, held=9.9, remote=4, local=0)) == "network"
+    assert limiting_stage(waiting(idle=20.0, held=10.0, remote=4, local=0)) == "agents"
+    assert limiting_stage(waiting(idle=10.1, held=0.0, remote=4, local=1)) == "agents"  # who does not wait for it
+    assert limiting_stage(waiting(idle=10.1, held=0.0, remote=4, local=0, seconds=20.0)) == "agents"
+
+
+def test_stages_that_hold_the_agents_back_come_before_the_network():
+    for busy, stage in (("trainer_busy", "trainers"), ("predictor_busy", "predictors")):
+        after = snapshot(10.0, remote_idle=30.0, **{busy: 100.0})
+        assert limiting_stage(Window(snapshot(0.0), after, SETTING)) == stage
 
 
 def test_agents_that_do_it_all_wait_for_nobody():

@@ -7,7 +7,7 @@ import numpy as np
 import zmq
 
 from ga3c.games.spec import Finished
-from ga3c.messages import exchange, wire
+from ga3c.messages import member, wire
 from ga3c.messages.links import identity
 from ga3c.messages.wire import Header, Kind
 from tests.helpers.exchange_at_work import ENVS, PLAYED, RUN, Office, bad_messages, delivery, request
@@ -145,7 +145,7 @@ def test_an_experience_is_of_a_version_that_its_agent_was_told_of(office):
 
 def test_of_agents_that_left_the_last_ones_are_remembered(office, monkeypatch):
     """They can still be told to stop; what comes of one that left before them is bad."""
-    monkeypatch.setattr(exchange, "FORMER_MOST", 2)
+    monkeypatch.setattr(member, "FORMER_MOST", 2)
     links = [office.agent(number) for number in range(3)]
     for number, link in enumerate(links):
         link.send(request(agent=number))

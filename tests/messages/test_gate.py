@@ -2,28 +2,35 @@
 
 import socket
 import stat
+import time
 from contextlib import closing
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import zmq
+import zstandard
 
-from ga3c.agents import silence
+from experiments.bench.crowd_agents import Connection
+from ga3c.agents import silence, visitors
 from ga3c.agents.joining import read_settings
-from ga3c.agents.visitors import RemoteAgents
-from ga3c.games.spec import Finished
+from ga3c.agents.visitors import TOLD_EACH, RemoteAgents
+from ga3c.games.spec import Discrete, EnvSpec, Finished
+from ga3c.memory.experience import Experience
 from ga3c.memory.turn import Reply, Request
-from ga3c.messages import wire
+from ga3c.messages import exchange, wire
 from ga3c.messages.gate import Gate
 from ga3c.messages.keys import make_keys, read_agent_keys, read_server_keys
 from ga3c.messages.links import REMOTE, Link, NetworkLink, identity
+from ga3c.messages.member import Member
 from ga3c.messages.wire import Header, Join, Kind, WireError
 from ga3c.settings.address import parse_address
 from ga3c.settings.config import Config, Resolved
 from ga3c.settings.declare import ConfigError
+from ga3c.system import limits
 from tests.helpers.clock import Clock
 from tests.helpers.command_line import run
-from tests.helpers.exchange_at_work import LARGEST, RUN, SPEC, Office, delivery
+from tests.helpers.exchange_at_work import LARGEST, RUN, SCHEMA, SPEC, Office, delivery
 from tests.helpers.waiting import wait_until
 
 CONFIG = Resolved(game="CartPole-v1", envs_per_agent=2, stall_seconds=0.3)
@@ -33,9 +40,9 @@ ANYWHERE = "tcp://127.0.0.1:*"
 class Server(Office):
     """An office with a gate; nobody predicts but the test."""
 
-    def __init__(self, keys=None):
+    def __init__(self, keys=None, spec=SPEC):
         self.gate = Gate(ANYWHERE, keys, largest_message=LARGEST)
-        super().__init__(halves=2, gate=self.gate, welcome=CONFIG.for_agents())
+        super().__init__(halves=2, gate=self.gate, welcome=CONFIG.for_agents(), spec=spec)
         self.remote = RemoteAgents(CONFIG, self.exchange, self.stats)
 
     def connect(self, keys=None):
@@ -80,11 +87,7 @@ def server(serve):
 
 
 def receive(link):
-    def said():
-        head = link.receive(0.1)
-        return head if head is not None and wire.read_header(head).kind != Kind.PROBE else None
-
-    return wait_until(said, what="a message")
+    return wait_until(lambda: link.receive(0.1), what="a message")
 
 
 def kind_of_next(link):
@@ -227,6 +230,160 @@ def test_who_lost_its_connection_is_gone_before_it_is_silent_for_too_long(server
     link.close()
     wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
     assert f"agent {agent} lost its connection; 3 steps of it are lost" in caplog.text
+
+
+def test_hundreds_join_at_once_and_those_that_go_are_away_at_once(serve, keys, caplog):
+    """Told in few lines, and without a look at those that stay."""
+    server = serve(keys=read_server_keys(keys / "ours"))
+    ours, contexts = read_agent_keys(keys / "ours"), [zmq.Context(), zmq.Context()]
+    with caplog.at_level("INFO", logger="ga3c"):
+        crowd = [Connection(contexts[number % 2], server.gate.endpoint, ours, number) for number in range(300)]
+        for connection in crowd:
+            connection.receive(Kind.WELCOME)
+        assert {connection.agent for connection in crowd} == set(server.exchange.remote_members()) == set(range(300))
+        assert (
+            exchange.JOINS_TOLD < len([line for line in caplog.messages if "joined" in line]) < 2 * exchange.JOINS_TOLD
+        )
+        server.remote.tend()
+        contexts[0].destroy(linger=0)
+        wait_until(lambda: server.remote.tend() or len(server.exchange.remote_members()) == 150)
+        wait_until(lambda: not server.exchange.gone())
+    assert set(server.exchange.remote_members()) == {connection.agent for connection in crowd[1::2]}
+    assert "140 more agents are away" in caplog.text or caplog.text.count("lost its connection") > TOLD_EACH
+    for connection in crowd[1::2]:
+        connection.send(request(connection.agent))
+    wait_until(lambda: len(server.requests) == 150)
+    server.answer_all()
+    for connection in crowd[1::2]:
+        connection.receive(Kind.REPLY)
+    assert server.bad == 0
+    contexts[1].destroy(linger=0)
+
+
+def test_as_many_may_join_as_files_may_be_open(monkeypatch, caplog):
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (1100, 1100))
+    with caplog.at_level("INFO", logger="ga3c"), closing(Gate(ANYWHERE, None, largest_message=1000)) as gate:
+        assert gate.most == 950
+    assert "there is room for 950 of them: 'ulimit -n' says how many files may be open" in caplog.text
+
+
+def test_one_more_than_there_may_be_is_refused(server, monkeypatch):
+    monkeypatch.setattr(server.gate, "most", 2)
+    for token in (b"t", b"u"):
+        server.join(token * wire.TOKEN_BYTES)
+    server.connect().send(wire.encode_join(Join(b"v" * wire.TOKEN_BYTES, "test")))
+    wait_until(lambda: server.bad == 1)
+    assert len(server.exchange.remote_members()) == 2
+
+
+def test_the_more_agents_there_are_the_less_often_each_is_looked_at(server, monkeypatch):
+    """A core has other things to do; whoever lost its connection is dismissed between two looks all the same."""
+    clock, looks = Clock(), []
+    for module in (silence, visitors):
+        monkeypatch.setattr(module, "time", clock)
+    many = dict.fromkeys(range(2 * visitors.LOOKS_PER_SECOND), Member(b"route", requests=9, replies=7, heard=30))
+    monkeypatch.setattr(server.exchange, "remote_members", lambda: looks.append(clock.ahead) or many)
+    for _ in range(50):
+        clock.ahead += 0.1
+        server.remote.tend()
+    assert [round(later - earlier) for earlier, later in pairwise(looks)] == [2, 2]
+    monkeypatch.undo()
+    link, _ = server.join()
+    monkeypatch.setattr(server.remote, "_next_look", time.monotonic() + 1000)
+    server.links.remove(link)
+    link.close()
+    wait_until(lambda: server.remote.tend() or not server.exchange.remote_members())
+
+
+def test_only_the_server_asks_for_signs_of_life_and_seldom(server):
+    """libzmq walks through all timers of a thread with each; a cut is noticed by the system, however many there are."""
+    link = server.connect()
+    assert server.gate.router.getsockopt(zmq.HEARTBEAT_IVL) == 30_000
+    assert link._dealer.getsockopt(zmq.HEARTBEAT_IVL) == 0
+    for sock in (server.gate.router, link._dealer):
+        assert sock.getsockopt(zmq.TCP_MAXRT) == 10_000
+        assert sock.getsockopt(zmq.TCP_KEEPALIVE) == 1
+
+
+class Wide(Server):
+    """One whose observations are large enough to be compressed."""
+
+    def __init__(self):
+        super().__init__(spec=EnvSpec(frame=(2000,), stack=1, dtype="uint8", action=Discrete(2)))
+
+
+def test_what_was_compressed_comes_out_as_it_was_and_is_counted_twice():
+    with closing(Wide()) as server:
+        link, agent = server.join()
+        before = server.stats.totals.network_in
+        link.compress(True)
+        observations = np.arange(2 * 2000, dtype=np.uint32).astype(np.uint8).reshape(2, 1, 2000)
+        link.send(wire.encode_request(RUN, Request(agent, 0, 0, b"\1\1", observations)))
+        wait_until(lambda: len(server.requests))
+        np.testing.assert_array_equal(server.requests.drain()[0].observations, observations)
+        fields = {"actions": np.zeros(1, np.int32), "returns": np.zeros(1, np.float32)}
+        link.send(wire.encode_experience(RUN, 0, Experience(agent, 1, 0, 0, observations[1], fields), SCHEMA))
+        wait_until(lambda: len(server.experiences))
+        np.testing.assert_array_equal(server.experiences.drain()[0].frames, observations[1])
+        totals = server.stats.totals
+        wait_until(lambda: totals.network_unpacked > 6000)
+        assert 0 < totals.network_in - before < 2000
+        assert server.bad == 0
+
+
+def test_bombs_are_counted_dropped_and_no_sign_of_life():
+    with closing(Wide()) as server:
+        link, agent = server.join()
+        heard = server.exchange.member(agent).heard
+        head, body = wire.encode_request(RUN, Request(agent, 0, 0, b"\0", np.zeros((1, 1, 2000), np.uint8)))
+        zstd = zstandard.ZstdCompressor()
+        for bad in (
+            bytes(body),
+            b"",
+            zstd.compress(bytes(2**28)),
+            zstd.compress(bytes(1999)),
+            zstd.compress(body)[:-1],
+        ):
+            link.send((wire.marked_compressed(head), bad))
+        wait_until(lambda: server.bad == 5)
+        assert server.exchange.member(agent).heard == heard
+        link.send((wire.marked_compressed(head), zstd.compress(body)))
+        wait_until(lambda: len(server.requests) == 1)
+
+
+def test_nothing_is_compressed_on_one_machine(server):
+    link = server.agent(99)
+    head, body = request(99)
+    link.send((wire.marked_compressed(head), zstandard.ZstdCompressor().compress(body)))
+    wait_until(lambda: server.bad == 1)
+    link.send((head, body))
+    wait_until(lambda: len(server.requests) == 1)
+
+
+def test_an_agent_tells_how_long_it_waited_and_the_server_how_much_of_it_was_its_own_doing(server):
+    link, agent = server.join()
+    totals, real = server.stats.totals, np.zeros((1, 1, 3), np.float32)
+
+    def ask(half, waited):
+        link.send(wire.encode_request(RUN, Request(agent, half, half, b"\0", real), waited))
+
+    ask(0, 5_000_000)  # before its first request, it made its environments
+    ask(1, 0)
+    wait_until(lambda: len(server.requests) == 2)
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() - began > 0.2)
+    server.answer_all()  # both halves were here for so long
+    for _ in range(2):
+        assert kind_of_next(link) == Kind.REPLY
+    ask(0, 150_000)
+    wait_until(lambda: totals.remote_held >= 0.2)
+    wait_until(lambda: totals.remote_idle > 0)
+    assert totals.remote_idle == pytest.approx(0.15)
+    assert totals.remote_held < 2 * (time.monotonic() - began)
+    ask(1, 2**63)  # nobody can have waited for longer than since its last request
+    wait_until(lambda: len(server.requests) == 2)
+    wait_until(lambda: totals.remote_idle > 0.15)
+    assert totals.remote_idle < 0.2 + time.monotonic() - began
 
 
 def test_an_agent_of_another_run_is_counted_and_told_to_join(server):

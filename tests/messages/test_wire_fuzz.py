@@ -35,7 +35,7 @@ def unsigned(bits):
 
 
 def headers(kind):
-    return st.builds(Header, st.just(kind), unsigned(64), unsigned(32), unsigned(16), unsigned(64))
+    return st.builds(Header, st.just(kind), unsigned(64), unsigned(32), unsigned(16), unsigned(64), st.just(False))
 
 
 def finite(dtype, shape):

@@ -33,7 +33,9 @@ def make_row(**changes: Any) -> dict[str, Any]:
     losses = {"policy_loss": -0.3, "value_loss": 0.0123, "entropy": 1.38, "gradient_norm": 4.567}
     busy = {"predictor_busy": 0.45, "trainer_busy": 0.97, "held": 0.3, "limit": "trainers"}
     dropped = {"stale_steps": 0, "lost_steps": 0, "unaccounted_steps": 0, "bad_updates": 0, "bad_messages": 0}
+    network = {"network_in": 0.0, "network_unpacked": 0.0, "network_out": 0.0, "network_wait": 0.0}
     row: dict[str, Any] = {**counts, **scores, **rates, **setting, **queues, **lags, **losses, **busy, **dropped}
+    row |= network
     assert changes.keys() <= row.keys()
     return row | changes
 
@@ -79,6 +81,15 @@ def test_agents_of_other_machines_stand_behind_the_local_ones() -> None:
     row = make_row(remote_agents=8)
     assert "NA/NP/NT 3+8/2/1 " in format_line(row)
     assert any("NA 3+8" in squeezed(line) for line in panel_lines(row, Config(), 80, 30))
+
+
+def test_the_network_is_told_of_where_something_comes_over_it() -> None:
+    row = make_row(remote_agents=8, network_in=12_345_678.0, network_out=4321.0, network_wait=0.6, limit="network")
+    assert "lag 5.1/17 network 12.35 MB/s limit network" in squeezed(format_line(row))
+    panel = squeezed("\n".join(panel_lines(row, Config(), 100, 40)))
+    assert "Network in B/s 12,345,678 out B/s 4,321 wait 60%" in panel
+    assert "network: the others wait for it" in panel
+    assert "Network" not in "\n".join(panel_lines(make_row(), Config(), 100, 40))
 
 
 def test_line_from_a_real_row() -> None:
