@@ -125,6 +125,8 @@ def _failed(error: Exception) -> int:
 def run() -> int:
     """What the console script and ``python -m ga3c`` call."""
     end_at_once()  # until there is something to end
+    if os.getcwd() not in sys.path:  # as where it is the console script: GAME and NETWORK may be in the user's files
+        sys.path.insert(0, os.getcwd())
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ga3c.agents.crew import AgentsKeepDying
-from ga3c.algorithms.rule import make_acting
+from ga3c.algorithms.rule import make_acting, make_learning
 from ga3c.engines.engine import Engine, make_engine
 from ga3c.engines.server import Server
 from ga3c.games.make import one_name
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import FIGURES, window_row
 from ga3c.memory.stats import Snapshot, Stats
+from ga3c.models.names import is_own
 from ga3c.runs.checkpoint import CheckpointError, load_newest
 from ga3c.runs.display import make_display
 from ga3c.runs.resolve import probe, resolve
@@ -64,6 +65,8 @@ def run_training(config: Config, interrupted: threading.Event) -> Summary:
         )
     spec = probe(config)
     resolved = resolve(config, spec)
+    if is_own(resolved.network):
+        make_learning(resolved, spec)  # what does not fit is refused before anything starts, though torch takes seconds
     room = room_for(resolved.agents, memory_each=MEMORY_WITH_TORCH if alone else 0.0)
     with contextlib.nullcontext() if resolved.serial else room:
         if interrupted.is_set():

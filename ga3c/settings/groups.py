@@ -180,9 +180,15 @@ class ModelSettings:
         low=1,
     )
     network: str = setting(
-        "auto", "network; auto: small for images, mlp for vectors", choices=NETWORKS, decides="model"
+        "auto",
+        "network, or your own as module:Class; auto: small for images, mlp for vectors",
+        choices=NETWORKS,
+        or_module=True,
+        decides="model",
     )
-    hidden: int = setting(256, "units of the fully connected layers", low=1, decides="model")
+    hidden: int = setting(
+        256, "units of the fully connected layers (your own network decides itself)", low=1, decides="model"
+    )
     normalize: bool = setting(
         True, "centre and scale each pixel by its mean and deviation over the first 20,000 frames", decides="model"
     )
