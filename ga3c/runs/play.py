@@ -21,7 +21,8 @@ from PIL import Image
 
 from ga3c.games.make import backend_of
 from ga3c.games.spec import Stage
-from ga3c.runs.evaluate import Game, GameResult, Policy, Saved, describe
+from ga3c.runs.evaluate import Game, GameResult, Rows, describe
+from ga3c.runs.policy import Policy, Saved
 from ga3c.settings.commands import PlayOptions
 from ga3c.settings.declare import ConfigError, read_words
 
@@ -111,11 +112,11 @@ def open_window(title: str, fps: float) -> Iterator[Show]:
         root.destroy()
 
 
-def play_game(game: Game, stage: Stage, policy: Policy) -> Iterator[np.ndarray]:
+def play_game(game: Game, stage: Stage, rows: Rows) -> Iterator[np.ndarray]:
     """Play to the end, giving the pictures on the way."""
     yield from stage.pictures()
     while not game.result:
-        game.act(policy.predict({game.number: game})[game.number])
+        game.act(rows.predict({game.number: game})[game.number])
         yield from stage.pictures()
 
 
@@ -123,7 +124,7 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
     saved = Saved.load(options)
     example = backend_of(saved.config.game).stage(saved.config)
-    policy = Policy(saved, example.spec, options.epsilon)
+    rows = Rows(Policy(saved, example.spec))
     example.close()
     fps, path = options.fps or example.fps, Path(options.video).expanduser()
     if not options.video:
@@ -137,8 +138,8 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     with viewer as show, suppress(Enough):
         for number in range(options.first, options.first + options.episodes):
             with closing(backend_of(saved.config.game).stage(saved.config)) as stage:
-                game = Game(stage, policy.acting, options, number)
-                for picture in play_game(game, stage, policy):
+                game = Game(stage, rows.acting, options, number)
+                for picture in play_game(game, stage, rows):
                     if seen >= last:
                         raise Enough
                     if seen >= first:
