@@ -20,6 +20,7 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh export RUN=runs/… OUT=m.onnx   the model as a file for onnxruntime, or .pt2 for torch.export.load
   ./run.sh agents SERVER=tcp://host:5555  play for a server on another machine, which has LISTEN=tcp://…
   ./run.sh keys OUT=keys                  make the keys that both machines need for that
   ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
@@ -39,6 +40,7 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 COMMANDS = {
     "eval": ("ga3c.runs.evaluate", "ga3c.settings.commands", "EvalOptions"),
     "play": ("ga3c.runs.play", "ga3c.settings.commands", "PlayOptions"),
+    "export": ("ga3c.runs.export", "ga3c.settings.commands", "ExportOptions"),
     "agents": ("ga3c.agents.remote_crew", "ga3c.settings.commands", "AgentsOptions"),
     "keys": ("ga3c.messages.keys", "ga3c.settings.commands", "KeysOptions"),
     "replay": ("ga3c.runs.retrace", "ga3c.settings.commands", "ReplayOptions"),

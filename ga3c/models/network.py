@@ -108,6 +108,8 @@ class Network(ABC):
         if not self.normalize:
             return observations.to(torch.float32)
         mean, scale = flat.detach()[self.weights :].view(2, 1, 1, *self.spec.frame)
+        if torch.compiler.is_exporting():  # for any number of observations, which have no pieces then
+            return torch.clamp((observations - mean) * scale, -PIXEL_LIMIT, PIXEL_LIMIT)
         if not observations.is_contiguous():
             # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
             mean, scale = (

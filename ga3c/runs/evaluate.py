@@ -122,7 +122,7 @@ def evaluate(
     options: EvalOptions, watch: Callable[[list[GameResult]], None] = lambda ended: None, tables: int = TABLES
 ) -> dict[str, Any]:
     """Evaluate a checkpoint; ``watch`` gets, after each step of all tables, the games that it ended."""
-    saved = Saved.load(options)
+    saved = Saved.load(options, options.device)
     rows = Rows(Policy(saved, probe(saved.config)))
     results: list[GameResult] = []
     for ended in play_games(rows, saved.config, options, tables):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -25,6 +24,7 @@ from ga3c.runs.evaluate import Game, GameResult, Rows, describe
 from ga3c.runs.policy import Policy, Saved
 from ga3c.settings.commands import PlayOptions
 from ga3c.settings.declare import ConfigError, read_words
+from ga3c.system.files import replacing
 
 PICTURE_HEIGHT = 420  # pixels that small pictures are enlarged to, about
 GIF_FPS = 20  # at most
@@ -42,17 +42,6 @@ def enlarge(picture: np.ndarray) -> np.ndarray:
     scale = max(1, PICTURE_HEIGHT // picture.shape[0])
     large = picture.repeat(scale, axis=0).repeat(scale, axis=1)
     return large[: large.shape[0] // 2 * 2, : large.shape[1] // 2 * 2]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -122,7 +111,7 @@ def play_game(game: Game, stage: Stage, rows: Rows) -> Iterator[np.ndarray]:
 
 def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda result: None) -> list[GameResult]:
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
-    saved = Saved.load(options)
+    saved = Saved.load(options, options.device)
     example = backend_of(saved.config.game).stage(saved.config)
     rows = Rows(Policy(saved, example.spec))
     example.close()

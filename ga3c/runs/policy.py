@@ -18,7 +18,7 @@ from ga3c.models.model import Model
 from ga3c.runs.checkpoint import CheckpointError, load_checkpoint, load_newest
 from ga3c.runs.policy_env import PolicyEnv, PolicyVectorEnv
 from ga3c.runs.resolve import probe, resolve
-from ga3c.settings.commands import PolicyOptions
+from ga3c.settings.commands import CheckpointOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
 
@@ -33,7 +33,7 @@ class Saved:
     state: dict[str, Any]
 
     @classmethod
-    def load(cls, options: PolicyOptions) -> Saved:
+    def load(cls, options: CheckpointOptions, device: str = "cpu") -> Saved:
         if options.checkpoint:
             path = Path(options.checkpoint).expanduser()
             arrays, state = load_checkpoint(path)
@@ -45,7 +45,7 @@ class Saved:
             raise CheckpointError(f"the settings in {path} cannot be used: {error}") from None
         if options.weights == "mean":
             arrays["weights"] = arrays["mean_weights"]
-        return cls(path, config.replace(episodic_life=False, device=options.device), arrays, state)
+        return cls(path, config.replace(episodic_life=False, device=device), arrays, state)
 
 
 class Policy:
@@ -118,5 +118,5 @@ def load(run: str | os.PathLike[str], *, weights: str = "mean", device: str = "a
     """
     path = os.path.expanduser(run)
     run, checkpoint = ("", path) if os.path.isfile(path) else (path, "")
-    saved = Saved.load(PolicyOptions(run=run, checkpoint=checkpoint, weights=weights, device=device))
+    saved = Saved.load(CheckpointOptions(run=run, checkpoint=checkpoint, weights=weights), device)
     return Policy(saved, probe(saved.config), seed)
