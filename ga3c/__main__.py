@@ -18,6 +18,8 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh GAME=CartPole-v1 MAX_SECONDS=60
   ./run.sh GAME=Pong ALGO=a3c             the asynchronous baseline: agents that train by themselves
   ./run.sh RESUME=runs/pong-…             go on with a run
+  ./run.sh list                           the runs: game, score, steps, and which are at work
+  ./run.sh watch RUN=runs/…               the live panel of a run that is at work elsewhere
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
   ./run.sh export RUN=runs/… OUT=m.onnx   the model as a file for onnxruntime, or .pt2 for torch.export.load
@@ -38,6 +40,8 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 
 # Where the ``main`` of each is, which takes the words and returns the exit code, and the class of its settings.
 COMMANDS = {
+    "list": ("ga3c.runs.list_runs", "ga3c.settings.commands", "ListOptions"),
+    "watch": ("ga3c.runs.watch", "ga3c.settings.commands", "WatchOptions"),
     "eval": ("ga3c.runs.evaluate", "ga3c.settings.commands", "EvalOptions"),
     "play": ("ga3c.runs.play", "ga3c.settings.commands", "PlayOptions"),
     "export": ("ga3c.runs.export", "ga3c.settings.commands", "ExportOptions"),

@@ -123,6 +123,22 @@ class ExportOptions(CheckpointOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    runs: str = setting("runs", "directory of the runs")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    run: str = setting("", "directory of the run; empty: the newest in runs")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReplayOptions:
     run: str = setting("", "directory of a run with a tuner; several, with commas between, are shown together")
     strategy: str = setting(

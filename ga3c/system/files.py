@@ -113,3 +113,17 @@ def lock_directory(path: Path) -> int | None:
         os.close(number)
         return None
     return number
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process has the directory for itself. Where there are no such locks, none has."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(number)  # which gives the lock back
+    return False
