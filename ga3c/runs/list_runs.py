@@ -26,7 +26,7 @@ HEAD = {
     "state": "state",
 }
 NUMBERS = ("score", "steps", "ago")  # stand at the right of their columns
-LEFT_OUT = ("algo", "game", "ago", "steps")  # where there is no room, the first one first
+LEFT_OUT = ("algo", "game", "ago", "steps", "score")  # where there is no room, the first one first
 GAP = 2
 LEAST = 8  # letters of a name that is cut
 UNITS = (("s", 60), ("min", 60), ("h", 24), ("days", math.inf))

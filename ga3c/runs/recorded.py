@@ -66,9 +66,9 @@ class Recorded:
 
     @cached_property
     def last(self) -> dict[str, Any]:
-        """The newest row of figures; without one, the summary."""
+        """The newest row of figures, or the summary, where that is of no fewer steps."""
         rows = last_rows(self.metrics)
-        return rows[-1] if rows else self.summary
+        return max(self.summary, *rows[-1:], key=lambda told: told.get("steps", 0)) if rows else self.summary
 
     def config(self) -> Config:
         """The settings that this version knows, where they can be used."""
