@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from ga3c.system.signals import as_usual, end_at_once, stop_requests
@@ -131,8 +132,10 @@ def _failed(error: Exception) -> int:
 def run() -> int:
     """What the console script and ``python -m ga3c`` call."""
     end_at_once()  # until there is something to end
-    if os.getcwd() not in sys.path:  # as where it is the console script: GAME and NETWORK may be in the user's files
-        sys.path.insert(0, os.getcwd())
+    with suppress(FileNotFoundError):  # the directory may be gone
+        here = os.getcwd()
+        if here not in sys.path:  # as with the console script, though GAME and NETWORK may name files that stand here
+            sys.path.append(here)
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()

@@ -34,12 +34,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        yield temporary
-        temporary.replace(path)
+        yield unfinished
+        unfinished.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
