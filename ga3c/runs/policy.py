@@ -10,6 +10,7 @@ from typing import Any, overload
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
 
 from ga3c.algorithms.rule import make_acting, make_learning
 from ga3c.games.spec import EnvSpec
@@ -65,20 +66,20 @@ class Policy:
         self._batches = Batches(spec, self.model.device)
         self._random = np.random.default_rng(seed)
 
-    def act(self, observations: np.ndarray, *, greedy: bool = False) -> Any:
+    def act(self, observations: ArrayLike, *, greedy: bool = False) -> Any:
         """An action for each observation (n, stack, *frame): (n,); for a single one (stack, *frame), its action alone.
 
         Actions are drawn from the policy, or the best ones with ``greedy``. Observations are those of ``make_env``.
         """
-        observations, single = self._batch(observations)
-        outputs = self._predict(observations)
+        batch, single = self._batch(observations)
+        outputs = self._predict(batch)
         actions = self.acting.best(outputs) if greedy else self.acting.act(outputs, self._random)[0]
         return actions[0] if single else actions
 
-    def outputs(self, observations: np.ndarray) -> np.ndarray:
+    def outputs(self, observations: ArrayLike) -> np.ndarray:
         """What the rule acts by, (n, width): with actor_critic the probability of each action, and the value."""
-        observations, single = self._batch(observations)
-        outputs = self._predict(observations)
+        batch, single = self._batch(observations)
+        outputs = self._predict(batch)
         return outputs[0] if single else outputs
 
     @overload
@@ -97,7 +98,7 @@ class Policy:
     def _predict(self, observations: np.ndarray) -> np.ndarray:
         return self.model.predict(self._batches.prediction([observations])).outputs
 
-    def _batch(self, observations: np.ndarray) -> tuple[np.ndarray, bool]:
+    def _batch(self, observations: ArrayLike) -> tuple[np.ndarray, bool]:
         """(n, stack, *frame), and whether there was only one. Without a stack, one need not have its axis."""
         given = np.asarray(observations)
         one = self.spec.observation

@@ -84,7 +84,9 @@ def find_runs(directory: Path) -> list[Recorded]:
     if not directory.is_dir():
         raise ConfigError(f"there are no runs in {directory}: a run makes the directory where it is started")
     runs = [Recorded(path) for path in directory.iterdir() if path.is_dir()]
-    return sorted((run for run in runs if run.settings or run.at_work), key=lambda run: run.when, reverse=True)
+    return sorted(
+        (run for run in runs if run.settings or run.summary or run.at_work), key=lambda run: run.when, reverse=True
+    )
 
 
 def last_rows(path: Path) -> list[dict[str, Any]]:

@@ -42,6 +42,8 @@ def newest(directory: Path) -> Recorded:
 def watch(run: Recorded) -> None:
     """Show what the run writes until it has ended; raises KeyboardInterrupt before that where the viewer has enough."""
     while not run.settings:
+        if run.summary:
+            return  # it ended before it began
         if not run.at_work:
             raise ConfigError(f"{run.path} is not a run directory: there is no config.json in it")
         time.sleep(LOOK_SECONDS)

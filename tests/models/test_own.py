@@ -29,7 +29,14 @@ HERE = "tests.helpers.own_networks"
 IMAGES = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(6))
 VECTORS = EnvSpec(frame=(4,), stack=1, dtype="float32", action=Discrete(2))
 STACKED = EnvSpec(frame=(2,), stack=3, dtype="float32", action=Discrete(2))
-FIT = [("Conv", IMAGES), ("MLP", VECTORS), ("Normed", VECTORS), ("function", STACKED), ("Nothing", VECTORS)]
+FIT = [
+    ("Conv", IMAGES),
+    ("MLP", VECTORS),
+    ("Normed", VECTORS),
+    ("FixedNorm", VECTORS),
+    ("function", STACKED),
+    ("Nothing", VECTORS),
+]
 each_that_fits = pytest.mark.parametrize(("name", "spec"), FIT)
 
 

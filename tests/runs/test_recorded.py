@@ -183,6 +183,15 @@ def test_a_run_that_ended_is_shown_once(tmp_path, capsys):
     assert end == f"{run}: max_steps, score 20.5 after 1,000 steps"
 
 
+def test_a_run_that_ended_before_it_began_is_told_and_listed(tmp_path, capsys):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "summary.json").write_text(json.dumps({"steps": 0, "score": None, "exit_reason": "interrupted"}))
+    assert watch.main([f"RUN={run}"]) == 0
+    assert capsys.readouterr().out == f"{run}: interrupted, score – after 0 steps\n"
+    assert [found.path for found in find_runs(tmp_path)] == [run]
+
+
 def test_on_a_terminal_it_is_the_panel(tmp_path, monkeypatch):
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
