@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.cells import cell_len
@@ -104,7 +105,8 @@ def test_the_last_row_is_found_in_a_long_file_that_just_grows(tmp_path):
 # list
 
 
-def test_the_newest_stands_first_and_what_is_no_run_is_left_out(tmp_path, at_work):
+def test_the_newest_stands_first_and_what_is_no_run_is_left_out(tmp_path, at_work, monkeypatch):
+    monkeypatch.setattr(list_runs, "time", SimpleNamespace(time=lambda: NOW))
     make_run(tmp_path / "old", ago=90_000)
     make_run(
         tmp_path / "new", game="CartPole-v1", algo="a3c", steps=1_234_567, score=-20.13, ago=600, reason="failed: x"
