@@ -47,7 +47,7 @@ class Rows:
         """The outputs (1, width) by which each game's next action is taken, by the number of the game."""
         for number, game in games.items():
             self._rows[number % TABLES] = game.observations[0]
-        outputs = self._policy.outputs(self._rows)
+        outputs = self._policy.advice(self._rows)
         return {number: outputs[number % TABLES][None] for number in games}
 
 
@@ -123,7 +123,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate a checkpoint; ``watch`` gets, after each step of all tables, the games that it ended."""
     saved = Saved.load(options, options.device)
-    rows = Rows(Policy(saved, probe(saved.config)))
+    rows = Rows(Policy(saved, probe(saved.config), options.epsilon))
     results: list[GameResult] = []
     for ended in play_games(rows, saved.config, options, tables):
         results += ended

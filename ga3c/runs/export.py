@@ -157,9 +157,10 @@ def main(words: list[str]) -> int:
     options = ExportOptions(**read_words(ExportOptions, words))
     policy, difference = export(options)
     spec = policy.spec
+    width = policy.outputs(np.zeros(spec.observation, spec.dtype)).size
     print(f"{policy.config.game}, {policy.checkpoint}, {policy.steps} steps trained")
     print(f"takes {INPUT} (n, {', '.join(map(str, spec.observation))}) of {spec.dtype}")
-    print(f"gives {OUTPUT} (n, {policy.acting.width}) of float32")
+    print(f"gives {OUTPUT} (n, {width}) of float32")
     print(f"they differ from those of the checkpoint by {difference:.1e} at most, for {SIZES[-1]} observations")
     print(f"written to {options.out}")
     return 0

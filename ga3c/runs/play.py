@@ -113,7 +113,7 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
     saved = Saved.load(options, options.device)
     example = backend_of(saved.config.game).stage(saved.config)
-    rows = Rows(Policy(saved, example.spec))
+    rows = Rows(Policy(saved, example.spec, options.epsilon))
     example.close()
     fps, path = options.fps or example.fps, Path(options.video).expanduser()
     if not options.video:

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from ga3c.algorithms.rule import make_acting, make_learning
+from ga3c.algorithms.rule import make_acting, make_learning, with_exploration
 from ga3c.games.spec import EnvSpec
 from ga3c.models.batches import Batches
 from ga3c.models.model import Model
@@ -55,13 +55,16 @@ class Policy:
     ``config`` has the settings of its run, changed to whole games, and ``checkpoint`` is the file it was read from.
     """
 
-    def __init__(self, saved: Saved, spec: EnvSpec, seed: int = 0) -> None:
+    def __init__(self, saved: Saved, spec: EnvSpec, epsilon: float = 0.0, seed: int = 0) -> None:
+        """Rules that explore take an action by chance with the probability ``epsilon``."""
         self.config = resolve(saved.config, spec)
         self.spec = spec
         self.checkpoint = saved.path
         self.steps: int = saved.state["steps"]  # that it was trained for
         self.acting = make_acting(self.config, spec)
-        self.model = Model(self.config, make_learning(self.config, spec).network)
+        learning = make_learning(self.config, spec)
+        self._epsilon = None if learning.exploration(0) is None else epsilon
+        self.model = Model(self.config, learning.network)
         self.model.load(saved.state["updates"], saved.arrays)
         self._batches = Batches(spec, self.model.device)
         self._random = np.random.default_rng(seed)
@@ -72,12 +75,12 @@ class Policy:
         Actions are drawn from the policy, or the best ones with ``greedy``. Observations are those of ``make_env``.
         """
         batch, single = self._batch(observations)
-        outputs = self._predict(batch)
+        outputs = self.advice(batch)
         actions = self.acting.best(outputs) if greedy else self.acting.act(outputs, self._random)[0]
         return actions[0] if single else actions
 
     def outputs(self, observations: ArrayLike) -> np.ndarray:
-        """What the rule acts by, (n, width): with actor_critic the probability of each action, and the value."""
+        """What the model gives for each: probabilities of the actions and the value, or Q-values of the actions."""
         batch, single = self._batch(observations)
         outputs = self._predict(batch)
         return outputs[0] if single else outputs
@@ -94,6 +97,11 @@ class Policy:
         One environment, as ``gymnasium.make`` gives; with a count so many that play in step, as ``make_vec`` gives.
         """
         return PolicyEnv(self.config, render_mode) if count is None else PolicyVectorEnv(self.config, count)
+
+    def advice(self, batch: np.ndarray) -> np.ndarray:
+        """What the rule acts by, (n, width): the outputs, and the chance of exploring where the rule has such."""
+        outputs = self._predict(batch)
+        return outputs if self._epsilon is None else with_exploration(outputs, self._epsilon)
 
     def _predict(self, observations: np.ndarray) -> np.ndarray:
         return self.model.predict(self._batches.prediction([observations])).outputs
@@ -112,12 +120,15 @@ class Policy:
         return np.array(given, dtype=self.spec.dtype).reshape(-1, *one), single
 
 
-def load(run: str | os.PathLike[str], *, weights: str = "mean", device: str = "auto", seed: int = 0) -> Policy:
+def load(
+    run: str | os.PathLike[str], *, weights: str = "mean", device: str = "auto", seed: int = 0, epsilon: float = 0.05
+) -> Policy:
     """The policy of a run: by its directory, whose newest checkpoint is taken, or by the file of a checkpoint.
 
     ``weights`` are the running ``mean``, as ``eval`` and ``play`` take, or the ``newest``. The seed decides the draws.
+    With a rule that explores, ``epsilon`` is the chance of an action without regard to the model.
     """
     path = os.path.expanduser(run)
     run, checkpoint = ("", path) if os.path.isfile(path) else (path, "")
     saved = Saved.load(CheckpointOptions(run=run, checkpoint=checkpoint, weights=weights), device)
-    return Policy(saved, probe(saved.config), seed)
+    return Policy(saved, probe(saved.config), epsilon, seed)
