@@ -74,6 +74,9 @@ fi
 if [ "${1:-}" = simulate ]; then
     install test # for Optuna, which it compares with
 fi
+if [ "${1:-}" = export ] && [[ " $* " == *".onnx "* ]]; then
+    install export
+fi
 install ""
 # exec, so that Ctrl-C and signals reach Python itself.
 exec "$venv/bin/python" -m ga3c "$@"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from ga3c.system.signals import as_usual, end_at_once, stop_requests
@@ -19,8 +20,11 @@ Usage: ./run.sh [COMMAND] KEY=VALUE …
   ./run.sh GAME=Pong ALGO=a3c             the asynchronous baseline: agents that train by themselves
   ./run.sh RESUME=runs/pong-…             go on with a run
   ./run.sh check GAME=module:Id           what is wrong with an environment, and which settings fit it
+  ./run.sh list                           the runs: game, score, steps, and which are at work
+  ./run.sh watch RUN=runs/…               the live panel of a run that is at work elsewhere
   ./run.sh eval RUN=runs/… EPISODES=30    play whole games and print their scores
   ./run.sh play RUN=runs/… VIDEO=out.mp4  show or record games
+  ./run.sh export RUN=runs/… OUT=m.onnx   the model as a file for onnxruntime, or .pt2 for torch.export.load
   ./run.sh agents SERVER=tcp://host:5555  play for a server on another machine, which has LISTEN=tcp://…
   ./run.sh keys OUT=keys                  make the keys that both machines need for that
   ./run.sh replay RUN=runs/…              what the tuner did, and why: a table, a picture and a page
@@ -39,8 +43,11 @@ Settings may also stand in a TOML file: CONFIG=file.toml. Words on the command l
 # Where the ``main`` of each is, which takes the words and returns the exit code, and the class of its settings.
 COMMANDS = {
     "check": ("ga3c.runs.check", "ga3c.settings.commands", "CheckOptions"),
+    "list": ("ga3c.runs.list_runs", "ga3c.settings.commands", "ListOptions"),
+    "watch": ("ga3c.runs.watch", "ga3c.settings.commands", "WatchOptions"),
     "eval": ("ga3c.runs.evaluate", "ga3c.settings.commands", "EvalOptions"),
     "play": ("ga3c.runs.play", "ga3c.settings.commands", "PlayOptions"),
+    "export": ("ga3c.runs.export", "ga3c.settings.commands", "ExportOptions"),
     "agents": ("ga3c.agents.remote_crew", "ga3c.settings.commands", "AgentsOptions"),
     "keys": ("ga3c.messages.keys", "ga3c.settings.commands", "KeysOptions"),
     "replay": ("ga3c.runs.retrace", "ga3c.settings.commands", "ReplayOptions"),
@@ -127,6 +134,10 @@ def _failed(error: Exception) -> int:
 def run() -> int:
     """What the console script and ``python -m ga3c`` call."""
     end_at_once()  # until there is something to end
+    with suppress(FileNotFoundError):  # the directory may be gone
+        here = os.getcwd()
+        if here not in sys.path:  # as with the console script, though GAME and NETWORK may name files that stand here
+            sys.path.append(here)
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()

@@ -17,12 +17,18 @@ import ga3c
 from experiments.papers.report import GRIDS
 from ga3c.__main__ import COMMANDS, HELP
 from ga3c.games.make import make_games
+from ga3c.games.spec import Discrete, EnvSpec
+from ga3c.models.own import OwnBody
+from ga3c.runs import export
+from ga3c.runs.export import PACKAGES
+from ga3c.runs.policy_env import PolicyEnv
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError, read_words
 from ga3c.settings.recipes import RECIPES
 from tests import tables
 from tests.helpers.markdown import PAGES, Page, page
 from tests.helpers.sources import ROOT
+from tests.runs.test_evaluate import make_run
 from tests.test_house import ROOMS
 
 DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
@@ -183,7 +189,7 @@ def test_python_examples_name_what_is_there(path):
     for code in page(path).blocks("python"):
         for node in ast.walk(ast.parse(code)):
             for name in [name.name for name in node.names] if isinstance(node, ast.Import) else []:
-                importlib.import_module(name)
+                pytest.importorskip(name)  # some examples are for other programs
             for name in [name.name for name in node.names] if isinstance(node, ast.ImportFrom) else []:
                 assert hasattr(importlib.import_module(node.module), name), name
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ga3c":
@@ -222,6 +228,72 @@ def test_the_environment_of_the_docs_plays(tmp_path, monkeypatch):
     pairs.action_space = gymnasium.spaces.MultiDiscrete([2, 3])
     numbered = importlib.import_module("my_pairs").Numbered(pairs)
     assert numbered.action(4).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("name", "shape"), [("Conv", (4, 84, 84)), ("MLP", (1, 4))])
+def test_the_networks_of_the_docs_fit(name, shape, tmp_path, monkeypatch):
+    code, *_ = page("docs/your-network.md").blocks("python")
+    (tmp_path / "docs_networks.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = EnvSpec(frame=shape[1:], stack=shape[0], dtype="float32", action=Discrete(2))
+    assert OwnBody(f"docs_networks:{name}", spec).features in (512, 128)
+
+
+@pytest.fixture(scope="module")
+def pong(tmp_path_factory):
+    """A place where there is the run of the examples."""
+    place = tmp_path_factory.mktemp("examples")
+    make_run(place / "runs/pong-20260101-120000", "Pong")
+    return place
+
+
+def run_example(number, place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    code = page("docs/use-a-policy.md").blocks("python")[number]
+    names = {}
+    exec(code, names)
+    return names, capsys.readouterr().out
+
+
+def test_the_example_of_a_policy_plays(pong, monkeypatch, capsys):
+    steps = []
+    step = PolicyEnv.step
+
+    def shortened(env, action):
+        steps.append(action)
+        *rest, _, info = step(env, action)
+        return *rest, True, info | {"episode": {"r": -7.0}}
+
+    monkeypatch.setattr(PolicyEnv, "step", shortened)
+    assert run_example(0, pong, monkeypatch, capsys)[1] == "-7.0\n"
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize(("number", "kind", "needed"), [(1, "onnx", PACKAGES), (2, "pt2", ())])
+def test_the_examples_of_exported_files_give_actions(number, kind, needed, pong, monkeypatch, capsys):
+    for name in needed:
+        pytest.importorskip(name)
+    monkeypatch.chdir(pong)
+    export.main(["RUN=runs/pong-20260101-120000", f"OUT=pong.{kind}"])
+    capsys.readouterr()
+    names, said = run_example(number, pong, monkeypatch, capsys)
+    expected = ga3c.load("runs/pong-20260101-120000", device="cpu").outputs(np.zeros((2, 4, 84, 84), np.uint8))
+    np.testing.assert_allclose(np.asarray(names["outputs"].tolist()), expected, atol=1e-5)
+    assert '"game": "Pong"' in said
+
+
+def test_the_example_of_a_callback_ends_when_it_is_good_enough(monkeypatch, capsys, tmp_path):
+    answers, loaded = [], []
+
+    def train(config, callback):
+        answers.extend(callback({"steps": 5, "score": score}) for score in (None, 449.0, 450.0))
+        return {"run": "there"}
+
+    monkeypatch.setattr(ga3c, "train", train, raising=False)
+    monkeypatch.setattr(ga3c, "load", loaded.append, raising=False)
+    run_example(3, tmp_path, monkeypatch, capsys)
+    assert answers == [True, True, False]
+    assert loaded == ["there"]
 
 
 # Tables

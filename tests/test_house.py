@@ -19,7 +19,7 @@ WITHOUT_TORCH = ("settings", "system", "games", "memory", "messages", "agents") 
 ON_THE_DEVICE = [f"ga3c.memory.{name}" for name in ("ring", "drawn", "turns", "replay_size", "sums", "priorities")]
 TUNING = ("ga3c.runs.tuning", "ga3c.runs.retrace", "ga3c.__main__")  # what knows the tuner
 PUBLIC_ROOMS = ("settings", "system", "games", "memory")  # what experiments may use; experiments/bench looks deeper
-PUBLIC_NAMES = ["Config", "ConfigError", "RunFailed", "Summary", "__version__", "train"]
+PUBLIC_NAMES = ["Config", "ConfigError", "Policy", "RunFailed", "Summary", "__version__", "load", "train"]
 TABLE = "ga3c.settings.recipes"  # where algorithms and their rules are named
 ALGORITHMS = {*RECIPES, *(recipe.rule for recipe in RECIPES.values())}
 

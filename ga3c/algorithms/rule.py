@@ -13,7 +13,7 @@ import numpy as np
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import Figure
 from ga3c.memory.rollout import Finisher
-from ga3c.settings.config import Resolved
+from ga3c.settings.config import Config, Resolved
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,16 +49,22 @@ def with_exploration(outputs: np.ndarray, chance: float) -> np.ndarray:
     return np.pad(outputs, ((0, 0), (0, 1)), constant_values=chance)
 
 
-def _part(config: Resolved, spec: EnvSpec, part: str) -> Any:
+def _part(config: Config, part: str) -> Any:
     module = importlib.import_module(f"ga3c.algorithms.{config.recipe.rule}.{part.lower()}")
-    return getattr(module, part)(config, spec)
+    return getattr(module, part)
+
+
+def rule_figures(config: Config) -> tuple[Figure, ...]:
+    """What the rule tells of its updates, whatever is played."""
+    figures: tuple[Figure, ...] = _part(config, "Acting").figures
+    return figures
 
 
 def make_acting(config: Resolved, spec: EnvSpec) -> Acting:
-    acting: Acting = _part(config, spec, "Acting")
+    acting: Acting = _part(config, "Acting")(config, spec)
     return acting
 
 
 def make_learning(config: Resolved, spec: EnvSpec) -> Learning:
-    learning: Learning = _part(config, spec, "Learning")
+    learning: Learning = _part(config, "Learning")(config, spec)
     return learning

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ga3c.games.spec import EnvSpec
+from ga3c.models.names import is_own
+from ga3c.models.own import OwnBody
 
 PIXEL_SCALE = 1.0 / 255.0
 PIXEL_LIMIT = 5.0  # deviations beyond this are cut
@@ -66,21 +68,25 @@ class Network(ABC):
         """
         self.spec = spec
         self.normalize = normalize and spec.is_image
-        self.convolutions = _convolutions(name, spec)
+        self.own = OwnBody(name, spec) if is_own(name) else None
+        self.convolutions = [] if self.own else _convolutions(name, spec)
         sides, features = spec.frame[-2:], math.prod(spec.observation)
         for conv in self.convolutions:
             sides = tuple((side - conv.kernel) // conv.stride + 1 for side in sides)
             features = math.prod(sides) * conv.outputs
         self.linears = []
-        for units in [hidden] if self.convolutions else [hidden, hidden]:
+        for units in [] if self.own else [hidden] if self.convolutions else [hidden, hidden]:
             self.linears.append(Linear(features, units))
             features = units
+        if self.own:
+            features, streams = self.own.features, 1  # which parts of them a head needs, the rule cannot know
         self._heads = [Linear(features // streams, head.units) for head in heads]
         self._streams = streams
         self.layers: list[Conv | Linear] = [*self.convolutions, *self.linears, *self._heads]
         self._gains = [math.sqrt(2)] * (len(self.layers) - len(heads)) + [head.gain for head in heads]
         self._sizes = [size for layer in self.layers for size in (math.prod(layer.shape), layer.outputs)]
-        self.weights = sum(self._sizes)
+        self._first = self.own.size if self.own else 0  # where the layers begin, behind a body of the user's
+        self.weights = self._first + sum(self._sizes)
         self.pixels = math.prod(spec.frame) if self.normalize else 0
 
     @abstractmethod
@@ -94,7 +100,7 @@ class Network(ABC):
 
     def unflatten(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """(weight, bias) of each layer as views of the flat vector."""
-        parts = iter(torch.split(flat[: self.weights], self._sizes))
+        parts = iter(torch.split(flat[self._first : self.weights], self._sizes))
         return [(next(parts).view(layer.shape), next(parts)) for layer in self.layers]
 
     def _input(self, flat: Tensor, observations: Tensor) -> Tensor:
@@ -104,6 +110,9 @@ class Network(ABC):
         if not self.normalize:
             return observations.to(torch.float32)
         mean, scale = flat.detach()[self.weights :].view(2, 1, -1, *self.spec.frame[-2:])
+        if torch.compiler.is_exporting():  # for any number of observations, which have no pieces then
+            mean, scale = (constants.repeat(1, self.spec.stack, 1, 1) for constants in (mean, scale))
+            return torch.clamp((observations - mean) * scale, -PIXEL_LIMIT, PIXEL_LIMIT)
         # Written out for the whole stack: broadcasting over so short a last axis is twenty times slower.
         if not observations.is_contiguous():
             mean, scale = (
@@ -123,6 +132,12 @@ class Network(ABC):
 
         Images may lie in memory with the stack first or last, as ``Batches`` makes them.
         """
+        if self.own:
+            x = self._input(flat, observations)
+            if not self.normalize:
+                x = x * (PIXEL_SCALE if self.spec.is_image else 1.0)  # in any case a copy: it may be written to
+            features = self.own(flat, x.reshape(len(x), *self.spec.observation))
+            return [functional.linear(features, *parameters) for parameters in self.unflatten(flat)]
         (first, first_bias), *rest = self.unflatten(flat)
         if self.spec.is_image and not self.normalize:
             first = first * PIXEL_SCALE  # instead of a pass over the pixels
@@ -156,6 +171,8 @@ class Network(ABC):
                 matrix = torch.empty(layer.outputs, inputs)
                 torch.nn.init.orthogonal_(matrix, gain, generator=generator)
                 weight.copy_(matrix.view(layer.shape))
+        if self.own:
+            flat[: self._first] = self.own.initial(seed)
         flat[self.weights + self.pixels :] = PIXEL_SCALE  # with a mean of 0: the plain pixels, until they are measured
         return flat
 

@@ -57,20 +57,20 @@ EXTRAS = (
 
 
 def make_display(
-    config: Config, where: str, stream: TextIO, figures: Sequence[Figure] = FIGURES
+    config: Config, where: str, stream: TextIO, figures: Sequence[Figure] = FIGURES, footer: str = FOOTER
 ) -> PanelDisplay | PlainDisplay:
     """A panel if ``stream`` is a terminal that a person looks at, else plain lines. ``where``: the run directory."""
     console = Console(file=stream, highlight=False)
     # FORCE_COLOR makes rich call a pipe a terminal, so the stream is asked as well.
     is_terminal = _is_tty(stream) and console.is_terminal and not console.is_dumb_terminal
     if is_terminal and console.encoding.startswith("utf") and not os.environ.get("CI"):
-        return PanelDisplay(config, where, console, figures)
+        return PanelDisplay(config, where, console, figures, footer)
     return PlainDisplay(stream)
 
 
 def format_line(row: dict[str, Any]) -> str:
     """The figures of a row in columns that stay where they are from line to line."""
-    text = {key: _text(key, value) for key, value in row.items()} | {"agents": _agents(row)}
+    text = {key: short(key, value) for key, value in row.items()} | {"agents": _agents(row)}
     workers = "{agents}/{predictors}/{trainers}".format(**text)
     queues = "{prediction_queue}/{training_queue}".format(**text)
     batches = "{prediction_batch}/{training_batch}".format(**text)
@@ -100,12 +100,19 @@ class PlainDisplay:
 class PanelDisplay:
     """A panel at the bottom of the terminal; what is logged or printed appears above it."""
 
-    def __init__(self, config: Config, where: str, console: Console, figures: Sequence[Figure] = FIGURES) -> None:
+    def __init__(
+        self,
+        config: Config,
+        where: str,
+        console: Console,
+        figures: Sequence[Figure] = FIGURES,
+        footer: str = FOOTER,
+    ) -> None:
         self.console = console
         # Inside rich an error would leave the cursor hidden, and a broken pipe would end the program.
         console.file = cast(IO[str], _SafeStream(console.file))
         self.stream = cast(TextIO, FileProxy(console, console.file))  # for lines that do not disturb the panel
-        self._config, self._where, self._figures = config, where, figures
+        self._config, self._where, self._figures, self._footer = config, where, figures, footer
         self._panel: Panel | None = None
         self._closed = False
         # A stream that goes to a file is not the panel's, even while the other one is a terminal.
@@ -116,7 +123,7 @@ class PanelDisplay:
         """Show a row of ``ga3c.memory.figures.window_row``."""
         if self._closed:
             return
-        self._panel = make_panel(row, self._config, self._where, *self.console.size, self._figures)
+        self._panel = make_panel(row, self._config, self._where, *self.console.size, self._figures, self._footer)
         self._live.start()  # does nothing from the second time on
         self._live.update(self._panel, refresh=True)
 
@@ -135,6 +142,7 @@ def make_panel(
     width: int,
     height: int,
     figures: Sequence[Figure] = FIGURES,
+    footer: str = FOOTER,
 ) -> Panel:
     """The figures of a row for a terminal of this size; what matters least is left out if they do not fit."""
     width = min(width, PANEL_WIDTH)
@@ -145,9 +153,9 @@ def make_panel(
     start = f"GA3C · {config.game} · "
     room = max(width - 6 - len(start), 1)
     end = where if len(where) <= room else "…" + where[len(where) - room + 1 :]  # a path's end tells runs apart
-    title, footer = Text(start + end, "bold", overflow="ellipsis"), Text(FOOTER, NAME_STYLE, overflow="ellipsis")
+    title, below = Text(start + end, "bold", overflow="ellipsis"), Text(footer, NAME_STYLE, overflow="ellipsis")
     lines = Group(*itertools.chain.from_iterable(sections.values()))
-    return Panel(lines, title=title, subtitle=footer, border_style=LABEL_STYLE, width=width)
+    return Panel(lines, title=title, subtitle=below, border_style=LABEL_STYLE, width=width)
 
 
 def _sections(
@@ -190,7 +198,7 @@ def _figure_lines(label: str, figures: list[Figure], row: dict[str, Any], width:
     for figure in figures:
         name, value = figure.panel[1], row.get(figure.name, NOT_THERE)
         if value is not NOT_THERE and (value or label not in (DROPPED, NETWORK)):  # nothing dropped is nothing to tell
-            value = _text(figure.name, value, figure.style).rjust(room - 1 - len(name))
+            value = short(figure.name, value, figure.style).rjust(room - 1 - len(name))
             cells.append(Text.assemble((name, NAME_STYLE), " ", (value, VALUE_STYLE)))
     across = max((width - LABEL_WIDTH) // (GAP + FIGURE_WIDTH), 1)
     return [_line("" if at else label, cells[at : at + across]) for at in range(0, len(cells), across)]
@@ -202,7 +210,7 @@ def _stage_lines(row: dict[str, Any], width: int) -> list[RenderableType]:
     heads = [Text(head.rjust(STAGE_WIDTH), NAME_STYLE) for head in ("number", "queue", "batch", "busy")]
     lines: list[RenderableType] = [_line("Stage", heads[:across], NAME_STYLE)]
     for stage, (letters, *keys) in STAGES.items():
-        number, *rest = (_agents(row) if key == "agents" else _text(key, row[key]) for key in keys)
+        number, *rest = (_agents(row) if key == "agents" else short(key, row[key]) for key in keys)
         label_style, style = (LIMIT_STYLE,) * 2 if stage == row["limit"] else (LABEL_STYLE, VALUE_STYLE)
         cells = [Text(text.rjust(STAGE_WIDTH), style) for text in (f"{letters} {number:>4}", *rest)]
         lines.append(_line(stage.capitalize(), cells[:across], label_style))
@@ -243,12 +251,12 @@ def _is_tty(stream: TextIO | None) -> bool:
 
 def _agents(row: dict[str, Any]) -> str:
     """NA, and behind it how many of other machines play."""
-    local, remote = _text("agents", row["agents"]), row.get("remote_agents")
-    return f"{local}+{_text('remote_agents', remote)}" if remote else local
+    local, remote = short("agents", row["agents"]), row.get("remote_agents")
+    return f"{local}+{short('remote_agents', remote)}" if remote else local
 
 
-def _text(key: str, value: Any, style: str = "") -> str:
-    """A value of a row as the line and the panel show it, with as many digits as say something."""
+def short(key: str, value: Any, style: str = "") -> str:
+    """A value of a row as line, panel and table show it, with as many digits as say something."""
     if not isinstance(value, (int, float)):
         return MISSING if value is None else str(value)
     style = style or STYLES.get(key, "number")

@@ -17,14 +17,12 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ga3c.algorithms.rule import Acting, make_acting, make_learning, with_exploration
+from ga3c.algorithms.rule import Acting
 from ga3c.games.human_scores import human_normalized
 from ga3c.games.make import make_games
-from ga3c.games.spec import EnvSpec, Games
-from ga3c.models.batches import Batches
-from ga3c.models.model import Model
-from ga3c.runs.checkpoint import CheckpointError, load_checkpoint, load_newest
-from ga3c.runs.resolve import probe, resolve
+from ga3c.games.spec import Games
+from ga3c.runs.policy import Policy, Saved
+from ga3c.runs.resolve import probe
 from ga3c.settings.commands import EvalOptions, PolicyOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import read_words, settings_that
@@ -33,55 +31,23 @@ from ga3c.system.files import write_json
 TABLES = 8  # games played at a time, and the rows of every prediction
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a checkpoint holds, with the settings of its run changed to whole games."""
-
-    path: Path
-    config: Config
-    arrays: dict[str, np.ndarray]
-    state: dict[str, Any]
-
-    @classmethod
-    def load(cls, options: PolicyOptions) -> Saved:
-        if options.checkpoint:
-            path = Path(options.checkpoint).expanduser()
-            arrays, state = load_checkpoint(path)
-        else:
-            path, arrays, state = load_newest(Path(options.run).expanduser())
-        try:
-            config = Config.from_mapping(state["config"])
-        except (KeyError, TypeError) as error:  # a setting that this version does not know
-            raise CheckpointError(f"the settings in {path} cannot be used: {error}") from None
-        if options.weights == "mean":
-            arrays["weights"] = arrays["mean_weights"]
-        return cls(path, config.replace(episodic_life=False, device=options.device), arrays, state)
-
-
-class Policy:
-    """The checkpoint's model, always asked for a batch of the same shape.
+class Rows:
+    """The policy, always asked for a batch of the same shape.
 
     On another shape the same observation may get probabilities that differ in the last bit, so that a game would depend
     on how many are played beside it. So each game keeps to its row, and unused rows are predicted for nothing.
     """
 
-    def __init__(self, saved: Saved, spec: EnvSpec, epsilon: float) -> None:
-        config = resolve(saved.config, spec)
-        self.acting = make_acting(config, spec)
-        learning = make_learning(config, spec)
-        self._explore = None if learning.exploration(0) is None else epsilon
-        self._model = Model(config, learning.network)
-        self._model.load(saved.state["updates"], saved.arrays)
-        self._batches = Batches(spec, self._model.device)
-        self._rows = np.zeros((TABLES, *spec.observation), dtype=spec.dtype)
+    def __init__(self, policy: Policy) -> None:
+        self.acting = policy.acting
+        self._policy = policy
+        self._rows = np.zeros((TABLES, *policy.spec.observation), dtype=policy.spec.dtype)
 
     def predict(self, games: Mapping[int, Game]) -> dict[int, np.ndarray]:
         """The outputs (1, width) by which each game's next action is taken, by the number of the game."""
         for number, game in games.items():
             self._rows[number % TABLES] = game.observations[0]
-        outputs = self._model.predict(self._batches.prediction([self._rows])).outputs
-        if self._explore is not None:
-            outputs = with_exploration(outputs, self._explore)
+        outputs = self._policy.advice(self._rows)
         return {number: outputs[number % TABLES][None] for number in games}
 
 
@@ -125,9 +91,7 @@ class Game:
         self._games.close()
 
 
-def play_games(
-    policy: Policy, config: Config, options: PolicyOptions, tables: int = TABLES
-) -> Iterator[list[GameResult]]:
+def play_games(rows: Rows, config: Config, options: PolicyOptions, tables: int = TABLES) -> Iterator[list[GameResult]]:
     """Play all games, ``tables`` of them at a time; yields after each step of all tables the games that it ended.
 
     Table j plays the games j, j + tables, … one after another. All games are played to the end: taking the first that
@@ -142,8 +106,8 @@ def play_games(
             for table, numbers in waiting.items():
                 if numbers and table not in busy:
                     number = numbers.pop(0)
-                    playing[number] = Game(make_games(config, 1), policy.acting, options, number)
-            for number, outputs in policy.predict(playing).items():
+                    playing[number] = Game(make_games(config, 1), rows.acting, options, number)
+            for number, outputs in rows.predict(playing).items():
                 playing[number].act(outputs)
             ended = [game.result for game in playing.values() if game.result]
             for result in ended:
@@ -158,10 +122,10 @@ def evaluate(
     options: EvalOptions, watch: Callable[[list[GameResult]], None] = lambda ended: None, tables: int = TABLES
 ) -> dict[str, Any]:
     """Evaluate a checkpoint; ``watch`` gets, after each step of all tables, the games that it ended."""
-    saved = Saved.load(options)
-    policy = Policy(saved, probe(saved.config), options.epsilon)
+    saved = Saved.load(options, options.device)
+    rows = Rows(Policy(saved, probe(saved.config), options.epsilon))
     results: list[GameResult] = []
-    for ended in play_games(policy, saved.config, options, tables):
+    for ended in play_games(rows, saved.config, options, tables):
         results += ended
         watch(ended)
     return summarize(saved, options, sorted(results, key=lambda result: result.number))

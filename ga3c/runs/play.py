@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -21,9 +20,11 @@ from PIL import Image
 
 from ga3c.games.make import backend_of
 from ga3c.games.spec import Stage
-from ga3c.runs.evaluate import Game, GameResult, Policy, Saved, describe
+from ga3c.runs.evaluate import Game, GameResult, Rows, describe
+from ga3c.runs.policy import Policy, Saved
 from ga3c.settings.commands import PlayOptions
 from ga3c.settings.declare import ConfigError, read_words
+from ga3c.system.files import replacing
 
 PICTURE_HEIGHT = 420  # pixels that small pictures are enlarged to, about
 GIF_FPS = 20  # at most
@@ -41,17 +42,6 @@ def enlarge(picture: np.ndarray) -> np.ndarray:
     scale = max(1, PICTURE_HEIGHT // picture.shape[0])
     large = picture.repeat(scale, axis=0).repeat(scale, axis=1)
     return large[: large.shape[0] // 2 * 2, : large.shape[1] // 2 * 2]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -111,19 +101,19 @@ def open_window(title: str, fps: float) -> Iterator[Show]:
         root.destroy()
 
 
-def play_game(game: Game, stage: Stage, policy: Policy) -> Iterator[np.ndarray]:
+def play_game(game: Game, stage: Stage, rows: Rows) -> Iterator[np.ndarray]:
     """Play to the end, giving the pictures on the way."""
     yield from stage.pictures()
     while not game.result:
-        game.act(policy.predict({game.number: game})[game.number])
+        game.act(rows.predict({game.number: game})[game.number])
         yield from stage.pictures()
 
 
 def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda result: None) -> list[GameResult]:
     """Show or record games; ``watch`` gets each that is over. A game that is left early is not in the result."""
-    saved = Saved.load(options)
+    saved = Saved.load(options, options.device)
     example = backend_of(saved.config.game).stage(saved.config)
-    policy = Policy(saved, example.spec, options.epsilon)
+    rows = Rows(Policy(saved, example.spec, options.epsilon))
     example.close()
     fps, path = options.fps or example.fps, Path(options.video).expanduser()
     if not options.video:
@@ -137,8 +127,8 @@ def play(options: PlayOptions, watch: Callable[[GameResult], None] = lambda resu
     with viewer as show, suppress(Enough):
         for number in range(options.first, options.first + options.episodes):
             with closing(backend_of(saved.config.game).stage(saved.config)) as stage:
-                game = Game(stage, policy.acting, options, number)
-                for picture in play_game(game, stage, policy):
+                game = Game(stage, rows.acting, options, number)
+                for picture in play_game(game, stage, rows):
                     if seen >= last:
                         raise Enough
                     if seen >= first:

@@ -7,19 +7,21 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ga3c.agents.crew import AgentsKeepDying
-from ga3c.algorithms.rule import make_acting
+from ga3c.algorithms.rule import make_acting, make_learning
 from ga3c.engines.engine import Engine, make_engine
 from ga3c.engines.server import Server
 from ga3c.games.make import one_name
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.figures import FIGURES, window_row
 from ga3c.memory.stats import Snapshot, Stats
+from ga3c.models.names import is_own
 from ga3c.runs.checkpoint import CheckpointError, load_newest
 from ga3c.runs.display import make_display
 from ga3c.runs.resolve import probe, resolve
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Callback = Callable[[dict[str, Any]], object]  # gets the row of figures of each log interval; False ends the run
+
 FAILED = "failed: "  # what an exit reason begins with then
 SHORTEST_WINDOW = 0.2  # seconds; less than that at the end has no rates worth a line, unless it is all there is
 
@@ -45,17 +49,24 @@ class Interrupted(Exception):
     """The run is to end before it has begun to play."""
 
 
+class CallbackFailed(Exception):
+    """What the caller's code raised, as the cause: it ends the run, and is raised again when all is saved."""
+
+
 class RunFailed(RuntimeError):
     """A run ended by a failure: logged with its traceback, and saved as far as it came."""
 
 
-def train(config: Config) -> Summary:
-    """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``."""
+def train(config: Config, callback: Callback | None = None) -> Summary:
+    """Train until a maximum is reached or the run is interrupted; returns the summary, as in ``summary.json``.
+
+    The callback gets the figures of each log interval, as in ``metrics.jsonl``. When it returns False, the run ends.
+    """
     with stop_requests() as interrupted:
-        return run_training(config, interrupted)
+        return run_training(config, interrupted, callback)
 
 
-def run_training(config: Config, interrupted: threading.Event) -> Summary:
+def run_training(config: Config, interrupted: threading.Event, callback: Callback | None = None) -> Summary:
     """``train`` for a caller who has its own way to interrupt."""
     alone = config.recipe.agents_learn
     if alone and config.device not in ("auto", "cpu"):
@@ -64,20 +75,27 @@ def run_training(config: Config, interrupted: threading.Event) -> Summary:
         )
     spec = probe(config)
     resolved = resolve(config, spec)
+    if is_own(resolved.network):
+        make_learning(resolved, spec)  # what does not fit is refused before anything starts, though torch takes seconds
     room = room_for(resolved.agents, memory_each=MEMORY_WITH_TORCH if alone else 0.0)
     with contextlib.nullcontext() if resolved.serial else room:
         if interrupted.is_set():
             raise KeyboardInterrupt  # before there is anything to end or to tell of
         # What followed from other settings does so again when the run is resumed, maybe with others.
         following = {name: getattr(config, name) for name in settings_that(Config, "follows")}
-        return Training(resolved, spec, interrupted, following).run()
+        return Training(resolved, spec, interrupted, following, callback).run()
 
 
 class Training:
     """One run: the server, of the kind that the settings ask for, and all that is written of it."""
 
     def __init__(
-        self, config: Resolved, spec: EnvSpec, interrupted: threading.Event, following: dict[str, Any]
+        self,
+        config: Resolved,
+        spec: EnvSpec,
+        interrupted: threading.Event,
+        following: dict[str, Any],
+        callback: Callback | None,
     ) -> None:
         """With the settings that follow from others, as they were given."""
         self._config = config
@@ -85,6 +103,8 @@ class Training:
         self._following = following
         self._stats = Stats()
         self._interrupted = interrupted
+        self._callback = callback
+        self._enough = False  # the callback says so
         self._arrays, self._state = self._read_resumed()
         if self._state:
             self._stats.load(self._state["stats"])
@@ -103,10 +123,14 @@ class Training:
 
     def run(self) -> Summary:
         reason, error = "", None
+        raised: BaseException | None = None  # by the callback
         try:
             reason = self._loop(*self._start())
         except Interrupted:
             reason = "interrupted"
+        except CallbackFailed as caught:
+            raised = caught.__cause__
+            reason = f"{FAILED}the callback raised {type(raised).__name__}: {raised}"
         except Exception as caught:
             if isinstance(caught, AgentsKeepDying) and self._interrupted.is_set():
                 reason = "interrupted"  # by a signal to the whole group, which agents heard as well
@@ -121,6 +145,8 @@ class Training:
             self._log.close()
         if isinstance(error, ConfigError):
             raise error
+        if raised is not None:
+            raise raised
         if summary["exit_reason"].startswith(FAILED):
             raise RunFailed(summary["exit_reason"].removeprefix(FAILED)) from error
         return summary
@@ -192,7 +218,7 @@ class Training:
                 if self._tuning is not None:
                     self._tuning.begin()
             if now >= next_log:
-                self._log_window(engine)
+                self._call_back(self._log_window(engine))
                 next_log += self._config.log_seconds
                 if now >= next_log:  # it is late by more than a window: the next one has its full time
                     next_log = now + self._config.log_seconds
@@ -205,7 +231,18 @@ class Training:
         return reason
 
     def _reason_to_stop(self) -> str:
-        return "interrupted" if self._interrupted.is_set() else self._stats.reached(self._config)
+        if self._interrupted.is_set():
+            return "interrupted"
+        return "callback" if self._enough else self._stats.reached(self._config)
+
+    def _call_back(self, row: dict[str, Any]) -> None:
+        if self._callback is None:
+            return
+        try:
+            answer = self._callback(dict(row))
+            self._enough = answer is not None and not answer
+        except BaseException as error:  # whatever it is: agents and files are ours to end first
+            raise CallbackFailed from error
 
     def _tell_unplayed(self, maximum: str) -> None:
         """A run that ends before it plays looks like one that works: say why, and what to do."""
@@ -226,7 +263,7 @@ class Training:
             word,
         )
 
-    def _log_window(self, engine: Engine) -> None:
+    def _log_window(self, engine: Engine) -> dict[str, Any]:
         now = self._stats.snapshot()
         last = self._stats.scores[-1] if self._stats.scores else None
         row = window_row(self._window, now, engine.setting, last, self._stats.score, self._figures)
@@ -234,6 +271,7 @@ class Training:
         self._display.update(row)
         self._directory.add_metrics(row, self._figures)
         self._directory.add_games(self._stats.take_games())
+        return row
 
     def _end(self, reason: str, refused: bool) -> Summary:
         """Stop everything, save, and write the summary: after a maximum, Ctrl-C and a failure alike."""

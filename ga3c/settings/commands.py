@@ -14,25 +14,31 @@ WEIGHTS = ("mean", "newest")  # of a checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyOptions:
-    """Which checkpoint plays, and how: what ``eval`` and ``play`` have in common."""
+class CheckpointOptions:
+    """Which weights: what all have in common that take a trained policy."""
 
-    run: str = setting("", "directory of the run whose newest checkpoint plays")
+    run: str = setting("", "directory of the run whose newest checkpoint is taken")
     checkpoint: str = setting("", "a checkpoint file, instead of the newest of RUN")
-    episodes: int = setting(1, "whole games", low=1, high=1_000_000)
-    seed: int = setting(0, "game i has the seed SEED + i", low=0, high=2**30)
     weights: str = setting(
         "mean", "mean: the running mean of the weights; newest: those that training goes on with", choices=WEIGHTS
     )
-    greedy: bool = setting(False, "take the best action instead of sampling from the policy")
-    epsilon: float = setting(0.05, "with dqn: chance of an action without regard to Q-values", low=0, high=1)
-    max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
-    device: str = setting("auto", "auto, cpu, cuda:0 or mps")
 
     def __post_init__(self) -> None:
         check(self)
         if not self.run and not self.checkpoint:
             raise ConfigError("RUN is missing: name the directory of a run, for example RUN=runs/pong-20260101-120000")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions(CheckpointOptions):
+    """How it plays: what ``eval`` and ``play`` have in common."""
+
+    episodes: int = setting(1, "whole games", low=1, high=1_000_000)
+    seed: int = setting(0, "game i has the seed SEED + i", low=0, high=2**30)
+    greedy: bool = setting(False, "take the best action instead of sampling from the policy")
+    epsilon: float = setting(0.05, "with dqn: chance of an action without regard to Q-values", low=0, high=1)
+    max_steps: int = setting(100_000, "steps after which a game is cut (ALE games end by themselves at 27000)", low=1)
+    device: str = setting("auto", "auto, cpu, cuda:0 or mps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +123,39 @@ class PlayOptions(PolicyOptions):
         if self.video and Path(self.video).suffix.lower() not in (".mp4", ".gif"):
             raise ConfigError(f"VIDEO={self.video} is of no known kind: use a name that ends in .mp4 or .gif")
         require_file("VIDEO", self.video)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(CheckpointOptions):
+    out: str = setting("", "the file: .onnx, or .pt2 for torch.export.load")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.out:
+            raise ConfigError("OUT is missing: name a file that ends in .onnx or .pt2")
+        if not self.onnx and Path(self.out).suffix != ".pt2":
+            raise ConfigError(f"OUT={self.out} is of no known kind: use a name that ends in .onnx or .pt2")
+        require_file("OUT", self.out)
+
+    @property
+    def onnx(self) -> bool:
+        return Path(self.out).suffix == ".onnx"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    runs: str = setting("runs", "directory of the runs")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    run: str = setting("", "directory of the run; empty: the newest in runs")
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 @dataclass(frozen=True, kw_only=True)

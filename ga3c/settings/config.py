@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ class Config(  # the last group comes first where settings are listed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env_args", one_spelling(self.env_args))  # from Python and TOML, a mapping as well
+        if callable(self.network):  # from Python; what is written of a run has names
+            object.__setattr__(self, "network", _name_of(self.network))
         check(self, Config)
         for name in ("run", "resume"):  # not every shell does it, and none where it comes from a file or from Python
             object.__setattr__(self, name, os.path.expanduser(getattr(self, name)))
@@ -68,6 +71,11 @@ class Config(  # the last group comes first where settings are listed
             for word, given in (("LISTEN", self.listen), ("SERIAL=1", self.serial), ("AGENTS=0", self.agents == 0)):
                 if given:
                     raise ConfigError(f"ALGO={self.algo} trains in agent processes of this machine: leave out {word}")
+            if self.network.startswith("__main__:"):
+                raise ConfigError(
+                    f"ALGO={self.algo} trains in agent processes, which cannot import NETWORK={self.network}: "
+                    "write it to a file of its own"
+                )
         if self.recipe.replays and (self.predictors, self.trainers) != (1, 1):
             raise ConfigError(f"ALGO={self.algo} has one predictor and one trainer: leave out PREDICTORS and TRAINERS")
         if self.listen:
@@ -174,6 +182,17 @@ class Resolved(Config):
         # Where agents learn, all others make an update between two of one environment: such a lag is no sign of ill.
         least = 4 * self.agents * self.envs_per_agent if self.recipe.agents_learn else 0
         return self.max_lag and max(self.max_lag, least)
+
+
+def _name_of(network: Any) -> str:
+    """The setting that means this class or function."""
+    module, name = getattr(network, "__module__", None), getattr(network, "__qualname__", None)
+    found: Any = sys.modules.get(str(module))
+    for part in str(name).split("."):
+        found = getattr(found, part, None)
+    if found is not network:
+        raise ConfigError(f"NETWORK={network!r} has no name by which it could be found again: define it in a module")
+    return f"{module}:{name}"
 
 
 def _settings_of_run(path: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ def setting(
     help: str,
     *,
     choices: tuple[str, ...] = (),
+    or_module: bool = False,
     low: float = -math.inf,
     high: float = math.inf,
     above: float = -math.inf,
@@ -32,14 +34,15 @@ def setting(
     follows: bool = False,
     decides: str = "",
 ) -> Any:
-    """A field of ``Config``: its default, what it means, the values that it takes (``above`` is exclusive), what it is.
+    """A field of ``Config``: its default, what it means, the values that it takes (``above`` is exclusive, and
+    ``or_module``: beside the choices, what a user's module has), what it is.
 
     One that ``travels`` is told to agents of other machines: playing depends on it. A ``local`` one is of a machine and
     not of what is learnt. One that is ``by_algo`` is decided by ALGO where it is not given, and one that ``follows`` by
     other settings, also by those of RESUME. ``decides`` names what only goes on after RESUME while it stays the same:
     the ``model``, or the ``players`` whose games are under way.
     """
-    limits = {"help": help, "choices": choices, "low": low, "high": high, "above": above}
+    limits = {"help": help, "choices": choices, "or_module": or_module, "low": low, "high": high, "above": above}
     kinds = {"travels": travels, "local": local, "by_algo": by_algo, "follows": follows, "decides": decides}
     return dataclasses.field(default=default, metadata={**limits, **kinds})
 
@@ -141,9 +144,11 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
         return
     if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise ConfigError(f"{key}={value!r} is not of type {kind}")
-    if limits["choices"] and value not in limits["choices"]:
+    own = limits["or_module"] and re.fullmatch(r"[\w.]+:[\w.]+", str(value))
+    if limits["choices"] and value not in limits["choices"] and not own:
         known = [choice for choice in limits["choices"] if choice]
-        raise ConfigError(f"{key}={value} is unknown.{nearest(value, known)} It is one of: {', '.join(known)}")
+        or_own = ", or your own as module:Class" if limits["or_module"] else ""
+        raise ConfigError(f"{key}={value} is unknown.{nearest(value, known)} It is one of: {', '.join(known)}{or_own}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}={value} is not a finite number")

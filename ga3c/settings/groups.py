@@ -194,11 +194,15 @@ class ModelSettings:
     )
     network: str = setting(
         "auto",
-        "network; auto: small for images, tiny for those of at most 25 pixels a side, mlp for vectors",
+        "network, or your own as module:Class; auto: small for images, tiny for those of at most 25 pixels a side, mlp "
+        "for vectors",
         choices=NETWORKS,
+        or_module=True,
         decides="model",
     )
-    hidden: int = setting(256, "units of the fully connected layers", low=1, decides="model")
+    hidden: int = setting(
+        256, "units of the fully connected layers (your own network decides itself)", low=1, decides="model"
+    )
     normalize: bool = setting(
         True, "centre and scale each pixel by its mean and deviation over the first 20,000 frames", decides="model"
     )

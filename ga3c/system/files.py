@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,17 @@ def write_atomically(path: Path, content: bytes) -> None:
         _sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
+    unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
@@ -100,3 +113,17 @@ def lock_directory(path: Path) -> int | None:
         os.close(number)
         return None
     return number
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process has the directory for itself. Where there are no such locks, none has."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(number)  # which gives the lock back
+    return False

@@ -15,6 +15,7 @@ from ga3c.games.make import make_games
 from ga3c.models.model import Model
 from ga3c.runs.checkpoint import checkpoints_of, load_newest, save_checkpoint
 from ga3c.runs.evaluate import Saved, evaluate, main
+from ga3c.runs.resolve import resolve
 from ga3c.settings.commands import EvalOptions
 from ga3c.settings.config import Config
 from ga3c.settings.declare import ConfigError
@@ -49,7 +50,8 @@ def make_run(path, game="CartPole-v1", **changes):
     """A run directory with one checkpoint of untrained weights."""
     config = Config(game=game, hidden=16, seed=5, device="cpu", init="paper", **changes)
     games = make_games(config, 1)
-    updates, arrays = Model(config, make_learning(config, games.spec).network).state()
+    resolved = resolve(config, games.spec)
+    updates, arrays = Model(resolved, make_learning(resolved, games.spec).network).state()
     games.close()
     state = {
         "updates": updates,

@@ -1,12 +1,15 @@
 """``ga3c.train`` in a process that is not its own: what is of the whole process is afterwards as it was (D4)."""
 
+import json
 import logging
+import multiprocessing
 import resource
 import signal
 import tempfile
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +17,7 @@ import ga3c
 from ga3c.__main__ import main
 from ga3c.models.shared import SharedNumbers
 from ga3c.runs import training
+from ga3c.runs.checkpoint import load_newest
 from ga3c.runs.training import RunFailed
 from ga3c.settings.declare import ConfigError
 from ga3c.system import malloc
@@ -143,3 +147,71 @@ def test_the_command_line_keeps_freed_memory_since_the_process_is_its_own(tmp_pa
     words = [f"{name.upper()}={value}" for name, value in SETTINGS.items()]
     assert main([*words, "SERIAL=1", "MAX_STEPS=100", "TENSORBOARD=0", f"RUN={tmp_path / 'here'}"]) == 0
     assert kept == [True]
+
+
+# A callback
+
+
+def rows_of(path):
+    return [json.loads(line) for line in (path / "here" / "metrics.jsonl").read_text().splitlines()]
+
+
+OFTEN = {"serial": True, "log_seconds": 0.01, "max_seconds": 60.0}
+
+
+@pytest.mark.usefixtures("process")
+def test_a_callback_gets_the_figures_of_each_interval(tmp_path):
+    given = []
+    config = ga3c.Config(**SETTINGS, run=str(tmp_path / "here"), tensorboard=False, **{**OFTEN, "max_steps": 500})
+    summary = ga3c.train(config, given.append)  # which returns None: go on
+    assert summary["exit_reason"] == "max_steps"
+    written = rows_of(tmp_path)
+    assert given == written[: len(given)]
+    assert len(written) - len(given) <= 1  # the last one is shorter, and of the end
+    assert len(given) > 1
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("end", [False, np.False_])
+def test_a_callback_ends_the_run(tmp_path, end):
+    given, before = [], seen_from_outside()
+
+    def callback(row):
+        given.append(dict(row))
+        row.clear()  # it is the caller's
+        return True if len(given) < 3 else end
+
+    summary = ga3c.train(ga3c.Config(**SETTINGS, run=str(tmp_path / "here"), tensorboard=False, **OFTEN), callback)
+    assert summary["exit_reason"] == "callback"
+    assert len(given) == 3
+    assert rows_of(tmp_path)[:3] == given
+    _, _, state = load_newest(tmp_path / "here")
+    assert state["updates"] == summary["updates"]
+    assert seen_from_outside() == before
+
+
+class Mine(BaseException):
+    """Not even an Exception."""
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("kind", [ZeroDivisionError, Mine])
+@pytest.mark.parametrize(
+    "settings",
+    [{"serial": True}, pytest.param({"serial": False}, marks=pytest.mark.processes)],
+    ids=["serial", "ga3c"],
+)
+def test_what_a_callback_raises_is_raised_when_all_is_saved(tmp_path, kind, settings):
+    before = seen_from_outside()
+
+    def callback(row):
+        raise kind("on purpose")
+
+    config = ga3c.Config(**SETTINGS, run=str(tmp_path / "here"), tensorboard=False, **{**OFTEN, **settings})
+    with pytest.raises(kind, match="on purpose"):
+        ga3c.train(config, callback)
+    summary = json.loads((tmp_path / "here" / "summary.json").read_text())
+    assert summary["exit_reason"] == f"failed: the callback raised {kind.__name__}: on purpose"
+    assert load_newest(tmp_path / "here")[2]["updates"] == summary["updates"]
+    assert not multiprocessing.active_children()
+    assert seen_from_outside() == before
