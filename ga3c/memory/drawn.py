@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from ga3c.games.spec import Discrete, EnvSpec
 
-# Stacks that are laid out at a time on a CPU. They stay in its core's cache, and what the shuffle allocates for them is so
-# little that the allocator keeps it: 2 MB at once came with hundreds of page faults, which can take longer than the rest.
+# Stacks that are laid out at a time on a CPU. They stay in its core's cache, and what the shuffle allocates for them is
+# so little that the allocator keeps it. 2 MB at once came with page faults, which can take longer than all the rest.
 PIECE = 32
 ROW, REACHED, DISCOUNT, RETURN, ACTION = range(5)  # columns of a transition; an action can have several
 
