@@ -16,7 +16,9 @@ ROOMS = [
 ]
 WITHOUT_TORCH = ("settings", "system", "games", "memory", "messages", "agents")  # and algorithms/*/acting.py
 # Of the memory, what is on the device; no agent imports it.
-ON_THE_DEVICE = [f"ga3c.memory.{name}" for name in ("ring", "drawn", "turns", "replay_size", "sums", "priorities")]
+ON_THE_DEVICE = [
+    f"ga3c.memory.{name}" for name in ("ring", "drawn", "turns", "replay_size", "replay_file", "sums", "priorities")
+]
 TUNING = ("ga3c.runs.tuning", "ga3c.runs.retrace", "ga3c.__main__")  # what knows the tuner
 PUBLIC_ROOMS = ("settings", "system", "games", "memory")  # what experiments may use; experiments/bench looks deeper
 PUBLIC_NAMES = ["Config", "ConfigError", "Policy", "RunFailed", "Summary", "__version__", "load", "train"]

@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from ga3c.games.spec import Discrete, EnvSpec
 
-PIECE = 32  # stacks that are laid out at a time on a CPU: they stay in its core's cache
-WHOLE = 128  # stacks up to which they are laid out at once, in memory that the allocator keeps
+# Stacks that are laid out at a time on a CPU. They stay in its core's cache, and what the shuffle allocates for them is
+# so little that the allocator keeps it. 2 MB at once came with page faults, which can take longer than all the rest.
+PIECE = 32
 ROW, REACHED, DISCOUNT, RETURN, ACTION = range(5)  # columns of a transition; an action can have several
 
 
@@ -49,7 +50,7 @@ class Buffers:
         self._rows = integers((stack, 2 * count))  # of each frame of each stack, the newest last
         self._in_turn = integers((2 * count, stack))
         dtype: torch.dtype = getattr(torch, spec.dtype)
-        piece = 2 * count if device.type != "cpu" or 2 * count <= WHOLE else PIECE
+        piece = min(2 * count, PIECE) if device.type == "cpu" else 2 * count
         self._planes = torch.empty((piece, stack, *spec.frame), dtype=dtype, device=device)
         self._stacks = torch.empty((2 * count, *spec.frame, stack), dtype=dtype, device=device, pin_memory=pinned)
         floats = self._columns.view(torch.float32)
@@ -98,10 +99,7 @@ class Buffers:
         for start in range(0, 2 * self.count, piece):
             some = rows[start : start + piece]
             torch.index_select(frames, 0, some.view(-1), out=planes[: len(some)].view(-1, *self.spec.frame))
-            turned = _turn(planes[: len(some)])
-            if piece == len(stacks) and self._device == self._to:
-                return turned
-            stacks[start : start + piece].copy_(turned)
+            stacks[start : start + piece].copy_(_turn(planes[: len(some)]))
         return stacks
 
 
@@ -113,6 +111,6 @@ def _turn(planes: Tensor) -> Tensor:
     """
     count, stack, *frame = planes.shape
     if planes.device.type != "cpu":
-        return planes.movedim(1, -1).contiguous()
+        return planes.movedim(1, -1)
     pixels = planes.view(1, count, 1, stack * math.prod(frame)).movedim(-1, 1)
     return functional.channel_shuffle(pixels, stack).movedim(1, -1).view(count, *frame, stack)

@@ -7,9 +7,9 @@ row before it in its lane, so a stack is found by going back.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,12 @@ class Lane:
     oldest: np.ndarray
     actions: np.ndarray
     rewards: np.ndarray
-    last: np.ndarray | None = field(default=None)  # its last frames, if its episode is over
+    last: np.ndarray | None = None  # its last frames, if its episode is over
+
+    @classmethod
+    def new(cls, action_dtype: np.dtype[Any], action_shape: tuple[int, ...]) -> Lane:
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none, none, np.zeros((0, *action_shape), dtype=action_dtype), np.zeros(0))
 
 
 class Lanes:
@@ -84,6 +89,43 @@ class Lanes:
         lane = self._lanes.pop(key, None)
         return 0 if lane is None else len(lane.rows)
 
+    def state(self) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+        """What a file keeps of each lane, and arrays that all of them have parts of."""
+        lanes = list(self._lanes.values())
+        none = Lane.new(self.action_dtype, self.action_shape)
+        arrays = {
+            name: np.concatenate([getattr(none, name), *(getattr(lane, name) for lane in lanes)])
+            for name in ("history", "rows", "oldest", "actions", "rewards")
+        }
+        over = [lane.last for lane in lanes if lane.last is not None]
+        if over:
+            arrays["last"] = np.concatenate(over)
+        known = [
+            {"key": key, "past": len(lane.history), "pending": len(lane.rows), "over": lane.last is not None}
+            for key, lane in self._lanes.items()
+        ]
+        return known, arrays
+
+    def load(self, known: list[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from there."""
+        past = self._history
+        at = dict.fromkeys(arrays, 0)
+
+        def take(name: str, count: int) -> np.ndarray:
+            at[name] += count
+            return arrays[name][at[name] - count : at[name]].copy()
+
+        for lane in known:
+            count = lane["pending"]
+            self._lanes[_as_key(lane["key"])] = Lane(
+                take("history", lane["past"]),
+                take("rows", count),
+                take("oldest", count),
+                take("actions", count),
+                take("rewards", count),
+                take("last", past) if lane["over"] else None,
+            )
+
     def add(
         self,
         key: Hashable,
@@ -102,9 +144,7 @@ class Lanes:
         lane = self._lanes.get(key)
         fresh = frames[:0]  # history that is not in the store
         if lane is None:
-            none = np.zeros(0, dtype=np.int64)
-            no_actions = np.zeros((0, *self.action_shape), dtype=self.action_dtype)
-            lane = self._lanes[key] = Lane(none, none, none, no_actions, np.zeros(0))
+            lane = self._lanes[key] = Lane.new(self.action_dtype, self.action_shape)
         if self._goes_on(lane, frames[:past], kept_from):
             history = lane.history
         else:
@@ -166,6 +206,11 @@ class Lanes:
 def _leading_zeros(frames: np.ndarray) -> int:
     """Zero frames before the first other one."""
     return next((place for place, frame in enumerate(frames) if frame.any()), len(frames))
+
+
+def _as_key(key: Any) -> Hashable:
+    """A key as it was before JSON made a list of it."""
+    return tuple(_as_key(part) for part in key) if isinstance(key, list) else key
 
 
 def join(some: list[Transitions], lanes: Lanes) -> Transitions:

@@ -9,8 +9,11 @@ Nothing that can be drawn is ever being written: of the rows, a block is always 
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +22,24 @@ from torch import Tensor
 from ga3c.games.spec import EnvSpec
 from ga3c.memory.drawn import ACTION, DISCOUNT, REACHED, RETURN, ROW, Batch, Buffers
 from ga3c.memory.lanes import Lanes, Transitions, join
-from ga3c.memory.replay_size import check_room, usual_block, usual_headroom
+from ga3c.memory.replay_size import check_room, size_of
 from ga3c.memory.turns import take_turns
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A memory at one moment but for its frames: numbers for JSON, and arrays."""
+
+    state: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def first_row(self) -> int:
+        return int(self.state["first_row"])
+
+    @property
+    def last_row(self) -> int:
+        return int(self.state["rows"])
 
 
 class Replay:
@@ -55,14 +74,13 @@ class Replay:
         self.capacity = capacity
         self.n_step = n_step
         self.device = torch.device(device)
-        least = spec.stack + 1  # rows of a step: it, its history, and what it reached
-        self.block = max(usual_block(spec, capacity) if block is None else block, least)
-        self.headroom = max(usual_headroom(spec, capacity) if headroom is None else headroom, self.block + least)
+        self._staged = self.device.type != "cpu" if staged is None else staged
+        size = size_of(spec, capacity, block=block, headroom=headroom, staged=self._staged)
+        check_room(size, self.device)
+        self.block, self.headroom, self.bytes, self.host_bytes = size.block, size.headroom, size.bytes, size.host_bytes
         self.lanes = Lanes(spec, n_step=n_step, discount=discount)
         self._size = capacity + self.headroom  # rows, but for row 0
-        self._columns = ACTION + int(np.prod(self.lanes.action_shape, dtype=np.int64))
-        self._staged = self.device.type != "cpu" if staged is None else staged
-        check_room(self.bytes, self.host_bytes, self.device, capacity)
+        self._columns = size.columns
         # Pages are taken from the system when they are first written to.
         dtype: torch.dtype = getattr(torch, spec.dtype)
         self._frames = torch.empty((self._size + 1, *spec.frame), dtype=dtype, device=self.device)
@@ -83,7 +101,8 @@ class Replay:
         self._to = self.device if to is None else torch.device(to)
         self._buffers: dict[int, list[Buffers]] = {}
         self._buffers_each = buffers
-        self._adding = threading.Lock()
+        self._adding = threading.Condition()
+        self._unsaved: int | None = None  # the first row that a file still waits for
         self._turns = take_turns(self.device)
 
     def _new_stage(self) -> Tensor | None:
@@ -92,16 +111,6 @@ class Replay:
         # On CUDA it goes back to a pool when it is dropped, and is not given out before its copy is done.
         pinned = self.device.type == "cuda"
         return torch.empty((self.block, *self.spec.frame), dtype=getattr(torch, self.spec.dtype), pin_memory=pinned)
-
-    @property
-    def bytes(self) -> int:
-        """Of the device: frames and all books."""
-        return (self._size + 1) * (self.spec.frame_bytes + 4) + 4 * self._columns * self.capacity
-
-    @property
-    def host_bytes(self) -> int:
-        """Of the host beside it: books, and blocks on their way."""
-        return 4 * self.capacity + 2 * self._staged * self.block * self.spec.frame_bytes
 
     def __len__(self) -> int:
         """Transitions that can be drawn."""
@@ -142,6 +151,8 @@ class Replay:
                 end = min(start + most, steps)
                 if self._next_row + past + end - start > self._rows + self.block:
                     self._flush()
+                # While a file is written, what is not in it must not be overwritten.
+                self._wait_for_file(self._next_row + past + end - start)
                 run = self.lanes.add(
                     lane,
                     self._next_row,
@@ -156,6 +167,10 @@ class Replay:
                     self._write(piece)
                 self._before_new.append(run.before)
                 self._new.append(run.transitions)
+
+    def _wait_for_file(self, row: int) -> None:
+        """Until all is written that the rows up to this one will overwrite."""
+        self._adding.wait_for(lambda: self._unsaved is None or row - self._size < self._unsaved)
 
     def _write(self, frames: np.ndarray) -> None:
         """The frames of the next rows."""
@@ -273,3 +288,73 @@ class Replay:
         else:
             turns.append(turns.pop(0))
         return turns[-1]
+
+    @property
+    def kind(self) -> dict[str, Any]:
+        """What a file has to have in common with the memory that goes on from it."""
+        return {
+            "observation": list(self.spec.observation),
+            "dtype": self.spec.dtype,
+            "action": [str(self.lanes.action_dtype), *self.lanes.action_shape],
+            "capacity": self.capacity,
+            "headroom": self.headroom,
+            "block": self.block,
+            "n_step": self.n_step,
+            "discounts": self.lanes.discounts.tolist(),
+        }
+
+    @property
+    def rows_kept(self) -> int:
+        """Rows of which a transition can be made: all but the block that is kept free."""
+        return self._size - self.block
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[Snapshot]:
+        """All but the frames, which ``take_rows`` gives, in order; until the end none of them is overwritten before."""
+        with self._adding:
+            self._adding.wait_for(lambda: self._unsaved is None)
+            self._flush()
+            lanes, arrays = self.lanes.state()
+            first = max(1, self._rows - self.rows_kept + 1)
+            names = ("inserted", "oldest", "dropped")
+            state = {name: getattr(self, name) for name in names} | {"lanes": lanes, "first_row": first}
+            slots = np.arange(self.oldest, self.inserted) % self.capacity
+            with self._turns.reading():
+                table = self._transitions.cpu().numpy()[slots]
+                before = self._before.cpu().numpy()[self._places(np.arange(first, self._rows + 1))]
+            arrays |= {"transitions": table, "oldest_rows": self._oldest_rows[slots], "before": before}
+            snapshot = Snapshot(state | {"rows": self._rows}, arrays)
+            self._unsaved = first
+        try:
+            yield snapshot
+        finally:
+            self._release(None)
+
+    def _release(self, unsaved: int | None) -> None:
+        with self._adding:
+            self._unsaved = unsaved
+            self._adding.notify_all()
+
+    def take_rows(self, first: int, count: int) -> np.ndarray:
+        """The frames of the next rows of the file; from then on they may be overwritten."""
+        places = torch.from_numpy(self._places(np.arange(first, first + count))).to(self.device)
+        with self._turns.reading():
+            frames = self._frames[places].cpu().numpy()
+        self._release(first + count)
+        return frames
+
+    def restore(self, snapshot: Snapshot, frames: Iterable[np.ndarray]) -> None:
+        """Go on from there; the memory has to be new."""
+        state, arrays, first = snapshot.state, snapshot.arrays, snapshot.first_row
+        self.inserted, self.oldest, self.dropped = state["inserted"], state["oldest"], state["dropped"]
+        with self._adding, self._turns.writing():
+            place = first - 1
+            for piece in frames:
+                self._put(self._frames[1:], place, piece)
+                place += len(piece)
+            self._put(self._before[1:], first - 1, arrays["before"])
+            self._put(self._transitions, self.oldest, arrays["transitions"])
+            self._oldest_rows[np.arange(self.oldest, self.inserted) % self.capacity] = arrays["oldest_rows"]
+            self._rows, self._next_row = snapshot.last_row, snapshot.last_row + 1
+            self.lanes.load(state["lanes"], arrays)
+            self._expire()

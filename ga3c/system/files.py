@@ -8,21 +8,21 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ga3c.settings.declare import ConfigError
 
 KEPT = 10_000  # additions to a file that are kept while it cannot be written: half a day of rows
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """A reader sees the old file or the new one, never half of it, also after a power cut."""
+@contextlib.contextmanager
+def open_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to. A reader sees the old file or the new one, never half of it, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-@contextmanager
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A name to write to, renamed at the end: a broken file never has the name that was asked for."""
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -40,6 +40,12 @@ def replacing(path: Path) -> Iterator[Path]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of a file at once, as ``open_atomically`` does."""
+    with open_atomically(path) as file:
+        file.write(content)
 
 
 def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:

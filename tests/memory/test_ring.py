@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from ga3c.games.spec import Box, Discrete, EnvSpec
+from ga3c.memory import replay_size
+from ga3c.memory.replay_size import check_room, pick_replay_device, size_of
 from ga3c.memory.ring import Replay
 from ga3c.settings.declare import ConfigError
 from tests.helpers.replayed import SPEC, Player, all_numbers
@@ -137,19 +139,19 @@ def test_vectors_and_actions_of_a_box():
 
 
 def check(replay, players, *, n, discount):
-    """Everything that can be drawn is as it was seen; returns the actions, which are the numbers of the steps."""
+    """Everything that can be drawn is as it was seen. Returns the actions, which are the numbers of the steps."""
     expected = {}
     for player in players:
         expected |= player.transitions(n, discount)
     batch = whole(replay)
-    for i, action in enumerate(batch.actions.tolist()):
-        observation, returns, follows, later = expected[action]
-        np.testing.assert_array_equal(batch.observations[i], observation)
-        assert batch.returns[i].item() == pytest.approx(returns, abs=1e-6)
-        assert batch.discounts[i].item() == np.float32(follows)
-        if follows:
-            np.testing.assert_array_equal(batch.next_observations[i], later)
-    return batch.actions.tolist()
+    actions = batch.actions.tolist()
+    observations, returns, discounts, later = zip(*(expected[action] for action in actions), strict=True)
+    np.testing.assert_array_equal(batch.observations, np.stack(observations))
+    np.testing.assert_allclose(batch.returns, returns, atol=1e-6)
+    np.testing.assert_array_equal(batch.discounts, np.array(discounts, dtype=np.float32))
+    follows = np.flatnonzero(discounts)
+    np.testing.assert_array_equal(batch.next_observations[follows], np.stack(later)[follows])
+    return actions
 
 
 @pytest.mark.parametrize(("n", "seed"), [(1, 0), (3, 1)])
@@ -163,8 +165,9 @@ def test_what_is_drawn_is_what_was_seen(n, seed):
         player = players[rng.integers(len(players))]
         run, ends = player.run(int(rng.integers(1, 12)))
         replay.add(*run, **ends)
-        if turn % 400 == 0 or next_number(numbers) > 50_000:
+        if turn % 400 == 0:
             replay.flush()
+        if turn % 400 in (0, 207) or next_number(numbers) > 50_000:  # also while rows wait for a flush
             actions = check(replay, players, n=n, discount=0.9)
             for action, number in zip(actions, all_numbers(replay).tolist(), strict=True):
                 assert entered.setdefault(action, number) == number
@@ -218,6 +221,19 @@ def test_draws_are_equal():
     assert chi2 < 49 + 5 * np.sqrt(2 * 49)
 
 
+def test_a_memory_that_is_filled_block_by_block_is_the_same():
+    """As it is on other devices than the CPU."""
+    rng = np.random.default_rng(8)
+    players = [Player(lane, rng, itertools.count()) for lane in range(3)]
+    replays = [Replay(SPEC, 200, n_step=2, block=20, headroom=40, staged=staged) for staged in (False, True)]
+    for turn in range(300):
+        run, ends = players[turn % 3].run(4)
+        for replay in replays:
+            replay.add(*run, **ends)
+    one, other = (replay.sample(500, torch.Generator().manual_seed(0)) for replay in replays)
+    assert all(torch.equal(part, same) for part, same in zip(one, other, strict=True))
+
+
 def test_the_same_adds_and_draws_give_the_same_bits():
     def draw():
         rng = np.random.default_rng(3)
@@ -255,8 +271,30 @@ def test_a_transition_of_atari_takes_at_most_7100_bytes():
 
 def test_what_does_not_fit_says_what_would():
     spec = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(18))
-    with pytest.raises(ConfigError, match=r"needs 7\d+\.\d+ GB of cpu, and .* REPLAY_STEPS=\d+ fit"):
+    with pytest.raises(ConfigError, match=r"needs 7\d+\.\d+ GB of cpu, and .* REPLAY_STEPS=\d+ would fit"):
         Replay(spec, 100_000_000)
+
+
+class Device:
+    """What is not here, as far as its size goes."""
+
+    type = "cuda"
+
+    def __str__(self):
+        return "cuda:0"
+
+
+def test_a_memory_is_beside_the_model_if_it_fits(monkeypatch):
+    spec = EnvSpec(frame=(84, 84), stack=4, dtype="uint8", action=Discrete(18))
+    monkeypatch.setattr(replay_size, "room", lambda device: 8e9 if device.type == "cuda" else 100e9)
+    monkeypatch.setattr(replay_size, "available_memory", lambda: 100e9)
+    device = Device()
+    assert pick_replay_device("auto", spec, 1_000_000, device) is device
+    assert pick_replay_device("auto", spec, 2_000_000, device) == torch.device("cpu")
+    assert pick_replay_device("cpu", spec, 1_000, device) == torch.device("cpu")
+    check_room(size_of(spec, 1_000_000, staged=True), device)
+    with pytest.raises(ConfigError, match=r"14.19 GB of cuda:0, and 7.20 GB can be had: REPLAY_STEPS=1000000 .*=cpu"):
+        check_room(size_of(spec, 2_000_000, staged=True), device)
 
 
 @pytest.mark.parametrize(

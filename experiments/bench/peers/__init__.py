@@ -98,13 +98,18 @@ class Report:
 
 def install(name: str, root: Path, say: Callable[[str], None]) -> Path:
     """The Python of the peer's environment under ``root``, made unless this very list is installed there."""
-    requirements = _peer(name).requirements
-    directory = (root / name).absolute()  # peers run in directories of their own
+    return install_packages(
+        (root / name).absolute(), _peer(name).requirements, say
+    )  # peers run in directories of their own
+
+
+def install_packages(directory: Path, requirements: tuple[str, ...], say: Callable[[str], None]) -> Path:
+    """The Python of an environment in this directory that has these packages."""
     python, mark = directory / "bin" / "python", directory / "installed"
     wanted = "\n".join([sys.version, *requirements])
     if mark.exists() and mark.read_text() == wanted:
         return python
-    say(f"installing {name} in {directory}: {' '.join(requirements)}")
+    say(f"installing {' '.join(requirements)} in {directory}")
     shutil.rmtree(directory, ignore_errors=True)
     _call([sys.executable, "-m", "venv", str(directory)])
     # Wheels only: a build takes long, needs a compiler, and may fetch another torch with gigabytes of CUDA.
