@@ -3,7 +3,8 @@
 Its words are those of WORDS: ``OLD=5392fc6 PAIRS=6 ONLY=pong-8x1 OUT=file.json``; NEW= names a commit instead of here.
 
 Both are measured in turn, in pairs that begin with the one and the other alternately, by the same interpreter with the
-same settings: what else the machine does meets both. A rate is that of SECONDS after a start of WARM seconds.
+same settings: what else the machine does meets both. A rate is that of SECONDS after a start of WARM seconds. Each
+line tells how many cores others took meanwhile: where that is much, rates say little, and the CPU of a step says more.
 """
 
 import json
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
+from experiments.papers.usage import cpu_seconds
 from ga3c.system.limits import resident_memory
 from tests.helpers.command_line import children_of, rows_of
 from tests.helpers.commits import Running, code_of
@@ -42,12 +45,14 @@ class Figures:
     """What one run shows."""
 
     pps: float
+    cpu: float  # microseconds of a step, of all processes together
     first_prediction: float  # seconds
     server_mb: float
     agent_mb: float | None  # on average; None where there are none
+    others: float  # cores that other processes of the machine took meanwhile
 
 
-UNITS = {"pps": "steps/s", "first_prediction": "s", "server_mb": "MB", "agent_mb": "MB"}
+UNITS = {"pps": "steps/s", "cpu": "us/step", "first_prediction": "s", "server_mb": "MB", "agent_mb": "MB"}
 
 
 def measure(code, words, seconds, directory):
@@ -56,17 +61,39 @@ def measure(code, words, seconds, directory):
     try:
         first = _wait(process, lambda: _first_prediction(directory), START_LIMIT)
         begin = _wait(process, lambda: _row_at(directory, first + WARM), 3 * WARM + 10)
+        before = _Cpu.of(process.pid)
         end = _wait(process, lambda: _row_at(directory, begin["seconds"] + seconds), 3 * seconds + 10)
+        used = _Cpu.of(process.pid).since(before)
         agents = [resident_memory(pid) for pid in children_of(process.pid) if _plays(pid)]
         server = resident_memory(process.pid)
     finally:
         _end(process)
+    pps = (end["steps"] - begin["steps"]) / (end["seconds"] - begin["seconds"])
     return Figures(
-        pps=(end["steps"] - begin["steps"]) / (end["seconds"] - begin["seconds"]),
+        pps=pps,
+        cpu=1e6 * used.own / used.seconds / pps,
         first_prediction=first,
         server_mb=server / 1e6,
         agent_mb=sum(agents) / len(agents) / 1e6 if agents else None,
+        others=max(used.all - used.own, 0.0) / used.seconds,
     )
+
+
+class _Cpu(NamedTuple):
+    """Seconds, and those of CPU up to now: of a run and of the whole machine."""
+
+    seconds: float
+    own: float
+    all: float
+
+    @classmethod
+    def of(cls, pid):
+        user, nice, system, _, _, irq, soft_irq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+        ticks = user + nice + system + irq + soft_irq
+        return cls(time.monotonic(), cpu_seconds(pid), ticks / os.sysconf("SC_CLK_TCK"))
+
+    def since(self, before):
+        return _Cpu(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def _wait(process, look, seconds):
@@ -120,7 +147,8 @@ def compare(names, codes, pairs, seconds, directory):
 
 
 def _line(figures):
-    return "   ".join(f"{getattr(figures, key) or 0:8.1f} {unit}" for key, unit in UNITS.items())
+    shown = [f"{getattr(figures, key) or 0:8.1f} {unit}" for key, unit in UNITS.items()]
+    return "   ".join([*shown, f"others: {figures.others:.2f} cores"])
 
 
 def summary(found):

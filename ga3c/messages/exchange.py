@@ -1,8 +1,9 @@
-"""The sockets: the server's ROUTER, owned by one thread, and each agent's DEALER.
+"""The server's end of all connections: a ROUTER, owned by one thread. The agents' ends are in ``links``.
 
 Everything of an agent travels over one connection: requests, experiences and scores in, replies and STOP out. The
-thread sorts what comes in into the two queues; other threads hand it what goes out. Where the server listens for agents
-of other machines, these have a ROUTER of their own, and join by themselves instead of being admitted.
+thread sorts what comes in and books it (``ga3c.memory.intake``); other threads hand it what goes out. Where the server
+listens for agents of other machines, these have a ROUTER of their own, and join by themselves instead of being
+admitted.
 """
 
 from __future__ import annotations

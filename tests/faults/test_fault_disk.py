@@ -157,7 +157,9 @@ def test_a_run_directory_that_can_never_be_written_is_refused(tmp_path):
 def test_a_disk_that_is_full_from_the_start_is_refused(tmp_path):
     (tmp_path / "here").mkdir()
     script = 'mount -t tmpfs -o size=64k none here; cat /dev/zero > here/filled; "$@"'
-    code, output = run(*(tmp_path, *QUICK, "RUN=here"), through=["unshare", "-rm", "sh", "-c", script, "sh"])
+    code, output = run(
+        *(tmp_path, *QUICK, "RUN=here", "MAX_STEPS=500"), through=["unshare", "-rm", "sh", "-c", script, "sh"]
+    )
     assert code == 2, output
     assert "the run directory here cannot be written: No space left on device" in output
 
