@@ -130,7 +130,9 @@ class ReplayMemory:
         return len(self._arrived)
 
     def state(self) -> list[Experience]:
-        return []
+        """What is stored is not kept; what is under way is, since it did not end."""
+        with self._changed:
+            return list(self._arrived)
 
     def close(self) -> None:
         with self._changed:
