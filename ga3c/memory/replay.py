@@ -153,8 +153,8 @@ class ReplayMemory:
 
     @property
     def _trains(self) -> bool:
-        """There is enough to draw from."""
-        return len(self._drawable) >= self._config.replay_start
+        """Enough was stored, be it still there or not."""
+        return self._drawable.inserted >= self._config.replay_start
 
     def _store(self) -> None:
         """Let what arrived be drawn, in an order that does not depend on who was faster."""

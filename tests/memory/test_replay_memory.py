@@ -145,6 +145,16 @@ def test_nothing_is_trained_before_there_is_enough():
         assert play.updates() == 1  # of the four steps with which it was enough
 
 
+def test_enough_may_be_more_than_there_is_room_for():
+    play = Play(envs=4, replay_steps=100, replay_start=140)
+    while play.drawable() < 140:
+        assert play.updates() == 0
+        play.round()
+        play.memory.hold()
+    assert len(play.memory._ring) == 100
+    assert play.updates() == 1
+
+
 # With CONCURRENT=0
 
 
