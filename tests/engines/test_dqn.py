@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import ga3c
-from ga3c.models.model import TrainableModel
+from ga3c.models.model import Model, TrainableModel
 from ga3c.runs.checkpoint import load_newest
 from ga3c.runs.evaluate import evaluate
 from ga3c.runs.play import play
@@ -93,6 +93,24 @@ def test_a_parallel_run_repeats_to_the_bit_whatever_else_the_machine_does(tmp_pa
 
 
 SERIAL = {**SMALL, **QUICKLY, "envs_per_agent": 2}
+
+
+def test_the_learning_rate_follows_what_is_stored(monkeypatch):
+    """Not what is played meanwhile, of which nobody knows how far it is."""
+    rates = []
+    apply = Model.apply
+
+    def noting(self, gradient, learning_rate, frames=None):
+        rates.append((run.stats.totals.stored_steps, run.stats.totals.steps, learning_rate))
+        return apply(self, gradient, learning_rate, frames)
+
+    monkeypatch.setattr(Model, "apply", noting)
+    run = serial_run(concurrent=True, learning_rate_end=0.002, max_steps=1000)
+    run.play(updates=50).server.stop()
+    assert len(rates) >= 50
+    assert any(played > stored for stored, played, _ in rates)
+    for stored, _, rate in rates:
+        assert rate == pytest.approx(0.01 - 0.008 * stored / 1000)
 
 
 def serial_run(resume=None, **settings):
