@@ -195,6 +195,7 @@ def in_a_window(**settings):
     """Just when a window of 40 steps begins that has updates to make."""
     play = Play(**{"envs": 8, "replay_start": 16, "concurrent": True, **settings})
     while play.memory._granted - play.memory._made < 10:
+        assert play.drawable() < 200, "no window has so many updates"
         play.updates()
         play.memory.hold()
         play.round()
