@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from experiments.bench import ceiling, peers
-from experiments.bench.bench_report import draw, show
+from experiments.bench import bench_report, ceiling, peers, replaying
 from experiments.bench.bench_result import Measured, summarise
 from experiments.bench.ceiling import Ceiling
 from experiments.bench.growth import Growth
+from experiments.bench.replaying import ReplayBench
 from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, GridPoint, Overhead, Probe, Served
 from experiments.bench.stage_sizes import QUICKLY_STEPPED, STEPPED
 from experiments.hardware import hardware
@@ -85,11 +87,15 @@ def read_grid(options: BenchOptions) -> list[GridPoint]:
 def read_peers(options: BenchOptions) -> list[str]:
     names = [name.strip() for name in options.peers.split(",") if name.strip()]
     if names == ["all"]:
-        return list(peers.PEERS)
+        return [name for name, peer in peers.PEERS.items() if not peer.replays]
     for name in names:
         if name not in peers.PEERS and name not in peers.UNAVAILABLE:  # of which the table then says why
             known = f"They are: all, {', '.join(peers.PEERS)}"
             raise ConfigError(f"PEERS={name} is unknown.{nearest(name, ['all', *peers.PEERS])} {known}")
+    if len({name in peers.PEERS and peers.PEERS[name].replays for name in names}) > 1:
+        raise ConfigError(
+            f"PEERS={options.peers}: those with a replay memory are measured beside DQN, in a run of its own"
+        )
     return list(dict.fromkeys(names))
 
 
@@ -283,6 +289,16 @@ class Bench:
         return f"{pps:,.0f} steps/s"
 
 
+def measure(options: BenchOptions, processes: Processes) -> tuple[dict[str, Any], ModuleType]:
+    """What was measured, and the module that shows it: DQN beside peers with a replay memory, else all of GA3C."""
+    names = read_peers(options)
+    if any(name in peers.PEERS and peers.PEERS[name].replays for name in names):
+        replay_bench = ReplayBench(options, names, processes, PEERS_ROOT)
+        return replaying.summarise(replay_bench.run(), replay_bench.network), replaying
+    bench = Bench(options, processes)
+    return summarise(bench.run(), bench.network), bench_report
+
+
 def main(words: list[str]) -> int:
     options = BenchOptions(**read_words(BenchOptions, words))
     started, load = time.monotonic(), os.getloadavg()[0]
@@ -294,26 +310,24 @@ def main(words: list[str]) -> int:
             tempfile.TemporaryDirectory(prefix="ga3c-bench-", ignore_cleanup_errors=True) as directory,
             Processes(Path(directory)) as processes,
         ):
-            bench = Bench(options, processes)
-            measured = bench.run()
+            result, report = measure(options, processes)
     except KeyboardInterrupt:
         print("interrupted: what was measured so far is not shown", file=sys.stderr)
         raise
-    result = summarise(measured, bench.network)
     result |= {
         "hardware": {**hardware(), "load_before": load},
         "options": asdict(options),
         "seconds": time.monotonic() - started,
     }
-    show(result)
+    report.show(result)
     if options.out:
         path = Path(options.out).expanduser()
         write_json(path, result)
-        write_atomically(path.with_suffix(".png"), draw(result))
+        write_atomically(path.with_suffix(".png"), report.draw(result))
         print(f"\nall of it in {path}, a picture in {path.with_suffix('.png')}")
     else:
         print("\nOUT=bench.json would write all of it to that file, and a picture beside it")
-    return 0 if result["best"] else 1
+    return 0 if result.get("best") or result.get("balanced") else 1
 
 
 if __name__ == "__main__":

@@ -180,6 +180,23 @@ def draw(result: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
+def draw_rates(rates: dict[str, dict[str, Any]], title: str) -> bytes:
+    """Ours and those of others as bars."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panel = pyplot.subplots(figsize=(8, 1.2 + 0.6 * len(rates)), layout="constrained")
+    _bars(panel, list(rates), list(rates.values()), [OURS] + [PEER] * (len(rates) - 1))
+    panel.set_title("steps per second: medians, lowest to highest repeat", loc="left", fontsize=TITLE)
+    figure.suptitle(title)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    pyplot.close(figure)
+    return buffer.getvalue()
+
+
 def _bars(panel: Any, names: list[str], figures: list[dict[str, Any]], colours: list[str]) -> None:
     """Medians as bars from top to bottom, with the spread of the repeats."""
     medians = [figure["median"] for figure in figures]

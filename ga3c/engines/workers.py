@@ -66,6 +66,8 @@ class Workers:
         )
 
     def trainer(self) -> Trainer:
-        return Trainer(
-            self._config, self._learning, self.model, self._memory, self._stats, self._bad_updates, self._steps
-        )
+        steps = self._steps
+        if self._config.recipe.replays:
+            # Not those that are played meanwhile, whose number depends on who is faster.
+            steps = lambda: self._stats.totals.stored_steps  # noqa: E731
+        return Trainer(self._config, self._learning, self.model, self._memory, self._stats, self._bad_updates, steps)

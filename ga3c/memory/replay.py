@@ -130,7 +130,9 @@ class ReplayMemory:
         return len(self._arrived)
 
     def state(self) -> list[Experience]:
-        return []
+        """What is stored is not kept; what is under way is, since it did not end."""
+        with self._changed:
+            return list(self._arrived)
 
     def close(self) -> None:
         with self._changed:
@@ -151,8 +153,8 @@ class ReplayMemory:
 
     @property
     def _trains(self) -> bool:
-        """There is enough to draw from."""
-        return len(self._drawable) >= self._config.replay_start
+        """Enough was stored, be it still there or not."""
+        return self._drawable.inserted >= self._config.replay_start
 
     def _store(self) -> None:
         """Let what arrived be drawn, in an order that does not depend on who was faster."""

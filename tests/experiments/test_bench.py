@@ -28,6 +28,7 @@ from tests.helpers.prepared import Forked
 from tests.helpers.waiting import wait_until
 
 CARTPOLE = ("GAME=CartPole-v1", "QUICK=1", "SECONDS=0.3", "REPEATS=1", "MIN_BATCH=20")
+PEER = peers.Peer("made up", ("made-up==1",), "made_up.py")
 ANSWERS = ("efficiency", "ceiling_pps", "best", "peers", "efficiency_k1", "prediction_overhead", "update_ratio")
 
 
@@ -159,13 +160,13 @@ def test_settings_have_a_short_form():
     ],
 )
 def test_wrong_words_are_refused(monkeypatch, capsys, word, reason):
-    monkeypatch.setattr(peers, "PEERS", {"sb3": None})
+    monkeypatch.setattr(peers, "PEERS", {"sb3": PEER})
     assert command(["bench", word]) == 2
     assert reason in capsys.readouterr().err
 
 
 def test_all_peers_are_those_that_there_are(monkeypatch):
-    monkeypatch.setattr(peers, "PEERS", {"one": None, "two": None})
+    monkeypatch.setattr(peers, "PEERS", {"one": PEER, "two": PEER})
     assert bench.read_peers(BenchOptions(peers="all")) == ["one", "two"]
     assert bench.read_peers(BenchOptions(peers="two,")) == ["two"]
     with pytest.raises(ConfigError, match="all, one, two"):
@@ -215,7 +216,7 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capfd):
         say("downloading")
         return root / name
 
-    monkeypatch.setattr(peers, "PEERS", {"fast": None, "gone": None})
+    monkeypatch.setattr(peers, "PEERS", {"fast": PEER, "gone": PEER})
     monkeypatch.setattr(peers, "install", install)
     monkeypatch.setattr(peers, "measure", lambda name, python, **how: 10.0 * how["cores"])
     out = tmp_path / "bench.json"

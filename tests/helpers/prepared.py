@@ -24,7 +24,13 @@ WAKE_SECONDS = 600.0  # for the process that waits to import it all, on the busi
 IMPORTED = [
     *("torch", "tensorboard.summary.writer.event_file_writer", "gymnasium.envs.classic_control"),
     *("ga3c.runs.training", "ga3c.engines.server", "ga3c.engines.serial", "ga3c.engines.lone", "ga3c.engines.workers"),
-    *("ga3c.algorithms.actor_critic.learning", "ga3c.runs.tensorboard", "ga3c.runs.evaluate", "ga3c.runs.retrace"),
+    *(
+        "ga3c.algorithms.actor_critic.learning",
+        "ga3c.algorithms.q_learning.learning",
+        "ga3c.runs.tensorboard",
+        "ga3c.runs.evaluate",
+        "ga3c.runs.retrace",
+    ),
     *("ga3c.agents.remote_crew", "experiments.papers.experiment"),
 ]
 

@@ -27,6 +27,7 @@ NETWORKS = {
     "small": [(16, 8, 4), (32, 4, 2)],
     **{f"large-{stride}": [(32, 8, stride), (32, 4, 2), (64, 4, 2)] for stride in (4, 3, 2, 1)},
     "tiny": [(16, 3, 1), (32, 3, 1)],
+    "nature": [(32, 8, 4), (64, 4, 2), (64, 3, 1)],  # of Mnih et al. 2015
 }
 PICTURES = [(name, ATARI) for name in NETWORKS if name != "tiny"]
 IMAGES = [*PICTURES, ("small", COLORS), ("large-4", COLORS), ("tiny", BOARD), ("tiny", GRAY_BOARD)]
@@ -70,6 +71,8 @@ def some_observations(spec, count, seed=0):
         ("large-2", 8 * 8 * 64, 57472 + 1048832 + 1799),
         # large-1: 84 → 77 → 37 → 17; 18496·256 + 256 = 4735232
         ("large-1", 17 * 17 * 64, 57472 + 4735232 + 1799),
+        # nature: 84 → 20 → 9 → 7; 32·4·8² + 32 + 64·32·4² + 64 + 64·64·3² + 64 = 8224 + 32832 + 36928; 3136·256 + 256
+        ("nature", 7 * 7 * 64, 77984 + 803072 + 1799),
     ],
 )
 def test_sizes_of_the_papers_networks(name, features, size):

@@ -3,7 +3,8 @@
 Each peer lives in an environment of its own, so that no requirement of it meets one of ours, and is called by one
 small script beside this file, which trains for ever and reports its steps. What is the same for all: the game, frames
 (every 4th, the maximum of the last two, gray, 84×84, 4 stacked), no-op starts, clipped rewards, whole games, the small
-network, the cores, and one pass over the data. What each is best at is its own: its environments, its batches, its
+network, the cores, and one pass over the data; of those that replay, the Nature network and 8 draws of each step
+(batches of 32, an update for 4 steps). What each is best at is its own: its environments, its batches, its
 threads. Each script says what was measured for its settings.
 
     python -m experiments.bench.peers sb3 sample-factory     # install and measure by hand
@@ -37,6 +38,14 @@ WARM_UP_SECONDS = 5.0  # after the first report: first batches, buffers that fil
 ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 TORCH = "torch==2.13.0"
 ENVPOOL = ("envpool==1.2.5", "gymnasium==1.4.0", "numpy==2.4.6")
+SB3 = (
+    TORCH,
+    "stable-baselines3==2.9.2",
+    "ale-py==0.12.1",
+    "gymnasium==1.4.0",
+    "numpy==2.4.6",
+    "opencv-python-headless==5.0.0.93",
+)
 
 
 class PeerError(RuntimeError):
@@ -50,6 +59,7 @@ class Peer:
     title: str
     requirements: tuple[str, ...]
     script: str
+    replays: bool = False  # it learns from a replay memory, and so is measured beside DQN
 
     @property
     def path(self) -> Path:
@@ -57,18 +67,7 @@ class Peer:
 
 
 PEERS: dict[str, Peer] = {
-    "sb3": Peer(
-        "Stable-Baselines3 A2C",
-        (
-            TORCH,
-            "stable-baselines3==2.9.2",
-            "ale-py==0.12.1",
-            "gymnasium==1.4.0",
-            "numpy==2.4.6",
-            "opencv-python-headless==5.0.0.93",
-        ),
-        "run_sb3.py",
-    ),
+    "sb3": Peer("Stable-Baselines3 A2C", SB3, "run_sb3.py"),
     "cleanrl-style": Peer("PPO in CleanRL's manner on EnvPool", (TORCH, *ENVPOOL), "run_cleanrl_style.py"),
     "sample-factory": Peer(
         "Sample Factory APPO on EnvPool",
@@ -77,6 +76,10 @@ PEERS: dict[str, Peer] = {
     ),
     "envpool": Peer("A2C on asynchronous EnvPool", (TORCH, *ENVPOOL), "run_envpool.py"),
     "tianshou": Peer("Tianshou A2C on EnvPool", (TORCH, "tianshou==2.0.1", *ENVPOOL), "run_tianshou.py"),
+    "sb3-dqn": Peer("Stable-Baselines3 DQN", SB3, "run_sb3_dqn.py", replays=True),
+    "cleanrl-style-dqn": Peer(
+        "DQN in CleanRL's manner on EnvPool", (TORCH, *ENVPOOL), "run_cleanrl_style_dqn.py", replays=True
+    ),
 }
 # Peers that one would ask for but that cannot be installed from a package index (looked up in November 2026).
 UNAVAILABLE = {
