@@ -136,7 +136,7 @@ class Network(ABC):
             x = self._input(flat, observations)
             if not self.normalize:
                 x = x * (PIXEL_SCALE if self.spec.is_image else 1.0)  # in any case a copy: it may be written to
-            features = self.own(flat, x.reshape(len(x), *self.spec.observation))
+            features = self.own(flat, x.reshape(-1, *self.spec.observation))
             return [functional.linear(features, *parameters) for parameters in self.unflatten(flat)]
         (first, first_bias), *rest = self.unflatten(flat)
         if self.spec.is_image and not self.normalize:

@@ -93,9 +93,13 @@ class RunDirectory:
         self._settings = settings
         self._try("config.json", lambda: write_json(self.path / "config.json", settings))
 
-    def add_metrics(self, row: dict[str, Any], figures: Sequence[Figure] = FIGURES) -> None:
+    def _write_late_config(self) -> None:
+        """Where there was no room for it: nobody could resume the run without."""
         if self._settings and not (self.path / "config.json").exists():
-            self.write_config(self._settings)  # nobody could resume the run without
+            self.write_config(self._settings)
+
+    def add_metrics(self, row: dict[str, Any], figures: Sequence[Figure] = FIGURES) -> None:
+        self._write_late_config()
         self._add("metrics.jsonl", (json.dumps(row) + "\n").encode())
         if self._use_tensorboard:
             self._try("TensorBoard events", lambda: self._add_events(row, figures))
@@ -107,6 +111,7 @@ class RunDirectory:
 
     def write_summary(self, summary: Summary) -> bool:
         """Returns whether it is there now."""
+        self._write_late_config()
         return self._try("summary.json", lambda: write_json(self.path / "summary.json", {**summary}))
 
     def close(self) -> None:

@@ -286,7 +286,8 @@ def test_the_more_agents_there_are_the_less_often_each_is_looked_at(server, monk
     for _ in range(50):
         clock.ahead += 0.1
         server.remote.tend()
-    assert [round(later - earlier) for earlier, later in pairwise(looks)] == [2, 2]
+    # The first look may be one of two that began together.
+    assert [later - earlier for earlier, later in pairwise(sorted({round(look) for look in looks}))] == [2, 2]
     monkeypatch.undo()
     link, _ = server.join()
     monkeypatch.setattr(server.remote, "_next_look", time.monotonic() + 1000)

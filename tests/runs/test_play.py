@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from ga3c.games import ale
-from ga3c.games.gym import area_weights
+from ga3c.games.images import area_weights
 from ga3c.runs import play as play_module
 from ga3c.runs.evaluate import evaluate
 from ga3c.runs.play import Enough, open_window, play, record_mp4
