@@ -59,16 +59,18 @@ class ReplayMemory:
         stats.set(memory_full=0.0, replay_ratio_asked=config.batch / config.train_period)
 
     def attach(self, learner: Learner) -> None:
-        """Keep the steps on the device of this model, whose target is renewed at the right moments."""
+        """Keep the steps near this model, whose target is renewed at the right moments."""
         import torch
 
+        from ga3c.memory.replay_size import pick_replay_device
         from ga3c.memory.ring import Replay
 
-        config = self._config
+        config, spec = self._config, learner.spec
+        device = pick_replay_device(config.replay_device, spec, config.replay_steps, learner.device)
         self._ring = Replay(
-            learner.spec, config.replay_steps, n_step=config.n_step, discount=config.discount, device=learner.device
+            spec, config.replay_steps, n_step=config.n_step, discount=config.discount, device=device, to=learner.device
         )
-        self._random = torch.Generator(learner.device).manual_seed(config.seed)
+        self._random = torch.Generator(device).manual_seed(config.seed)
         self._learner = learner
         learner.acts_by_target = config.concurrent
         learner.renew_target()

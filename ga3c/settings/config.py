@@ -56,8 +56,9 @@ class Config(  # the last group comes first where settings are listed
             object.__setattr__(self, name, os.path.expanduser(getattr(self, name)))
         if not self.game:
             raise ConfigError("GAME is empty: name an ALE game (Pong) or a Gymnasium id (CartPole-v1)")
-        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
-            raise ConfigError(f"DEVICE={self.device} is unknown: it is auto, cpu, cuda, cuda:0, cuda:1 … or mps")
+        for name, device in (("DEVICE", self.device), ("REPLAY_DEVICE", self.replay_device)):
+            if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device):
+                raise ConfigError(f"{name}={device} is unknown: it is auto, cpu, cuda, cuda:0, cuda:1 … or mps")
         for name, end in (("LEARNING_RATE_END", self.learning_rate_end), ("BETA_END", self.beta_end)):
             if end is not None and not self.max_steps:
                 raise ConfigError(f"{name} needs MAX_STEPS: it is the value that is reached there")

@@ -45,6 +45,9 @@ class QLearningSettings:
     n_step: int = setting(3, "steps of an n-step return", low=1, high=64)
     huber: bool = setting(True, "errors beyond 1 count linearly, not by their squares")
     replay_steps: int = setting(100_000, "steps that the replay memory holds, the newest ones", low=100)
+    replay_device: str = setting(
+        "auto", "where the replay memory is, as DEVICE; auto: beside the model, or in the host's memory if too large"
+    )
     replay_start: int | None = setting(
         None,
         "steps that are played by chance and stored before training begins; auto: 10,000, with vectors 1,000",
