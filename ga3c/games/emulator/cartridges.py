@@ -87,9 +87,13 @@ CARTRIDGES = {
         (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15),
         banks=SWITCHED,
         boot=((RESET, 12),),
+        comb=False,
+        rule=Rule((61, 62), unit=10, lives=Lives(60, 0xF0, 4)),
     ),
     "atlantis": Cartridge("9ad36e699ef6f45d9eb6c4cf90475c9f", (0, 1, 11, 12), boot=((RESET, 12),)),
-    "bank_heist": Cartridge("00ce0bdd43aed84a983bef38fe7f5ee3", ALL, boot=((RESET, 12),)),
+    "bank_heist": Cartridge(
+        "00ce0bdd43aed84a983bef38fe7f5ee3", ALL, boot=((RESET, 12),), rule=Rule((88, 89, 90), lives=Lives(85))
+    ),
     "battle_zone": Cartridge("41f252a66c6301f1e8ab3612c19bc5d4", ALL, banks=SWITCHED, boot=((RESET, 12),), comb=False),
     "beam_rider": Cartridge(
         "79ab4123a83dc11d468fb2108ea09e2e", (0, 1, 2, 3, 4, 6, 7, 11, 12), banks=SWITCHED, boot=((RESET, 8), (-3, 1))
@@ -138,6 +142,7 @@ CARTRIDGES = {
         rule=Rule((14, 13), kind=DIFFERENCE, end=AT_21),
     ),
     "private_eye": Cartridge("ef3a4f64b6494ba770862768caf04b86", ALL, banks=SWITCHED, boot=((RESET, 12), (-2, 1))),
+    "qbert": Cartridge("484b0076816a104875e00467d431c2d2", (0, 1, 2, 3, 4, 5), first_line=40),
     "riverraid": Cartridge("393948436d1f4cc3192410bb918f9724", ALL),
     "road_runner": Cartridge("ce5cc62608be2cd3ed8abd844efb8919", ALL, banks=SWITCHED),
     "seaquest": Cartridge("240bfbac5163af4df5ae713985386f92", ALL),
@@ -151,8 +156,23 @@ CARTRIDGES = {
     "star_gunner": Cartridge("a3c1c70024d7aabb41381adbfb6d3b25", ALL),
     "tennis": Cartridge("42cdd6a9e42a3639e190722b8ea3fc51", ALL, boot=((RESET, 12),)),
     "time_pilot": Cartridge("fc2104dd2dadf9a6176c1c1c8f87ced9", (0, 1, 2, 3, 4, 5, 10, 11, 12, 13), banks=SWITCHED),
+    "up_n_down": Cartridge(
+        "a499d720e7ee35c62424de882a3351b6",
+        (0, 1, 2, 5, 10, 13),
+        banks=SWITCHED,
+        first_line=30,
+        boot=((RESET, 8), (-1, 1)),
+    ),
     "venture": Cartridge("3e899eba0ca8cd2972da1ae5479b4f0d", ALL),
     "video_pinball": Cartridge("107cc025334211e6d29da0b6be46aec7", (0, 1, 2, 3, 4, 5, 10, 11, 12), boot=((RESET, 12),)),
+    "yars_revenge": Cartridge(
+        "c5930d0e8cdae3e037349bfa08e871be",
+        ALL,
+        boot=((RESET, 4), *((SELECT, 1), (NOTHING, 1)) * 7, (RESET, 8), (-1, 1)),
+    ),
+    "zaxxon": Cartridge(
+        "eea0da9b987d661264cce69a7c13c3bd", ALL, banks=SWITCHED, boot=((RESET, 4), (NOTHING, 4), (RESET, 4))
+    ),
 }
 
 
