@@ -13,6 +13,7 @@ from ga3c.games.emulator.cartridges import GRAY, POWER_ON, cartridge_of, rom_of
 if TYPE_CHECKING:
     import torch
 
+Outputs = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor", "torch.Tensor", "torch.Tensor"]
 STARTS = 64  # states that a new game is taken from
 SIDE = 84
 SCREEN = (210, 160)
@@ -70,7 +71,6 @@ class BatchedAtari:
 
         self._states = zeros(games, STATE_BYTES)
         self._held = zeros(games, dtype=torch.int32)
-        self._pictures = zeros(games, SIDE, SIDE)
         self.observations = zeros(games, stack_num, SIDE, SIDE)
         self._rewards = zeros(games, dtype=torch.float32)
         self._lives = zeros(games, dtype=torch.int32)
@@ -95,11 +95,9 @@ class BatchedAtari:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         """Observations, rewards, terminated, truncated, and the lives that are left."""
         self._held.copy_(self._legal[actions.long()])
-        self._launch(STEP, self._states, self._skip, self._sticky, True)
+        self._launch(STEP, self._states, self._skip, self._sticky, self._outputs())
         self._frames += self._skip
         new = self._new
-        self.observations[:, :-1] = self.observations[:, 1:].clone()
-        self.observations[:, -1] = self._pictures
         rewards = self._rewards.sign() if self._clip else self._rewards.clone()
         terminated = self._ended.bool()
         truncated = (self._frames >= self._most_frames) & ~terminated
@@ -119,7 +117,7 @@ class BatchedAtari:
 
         screens = torch.zeros((self.games, *SCREEN), dtype=torch.uint8, device=self.device)
         self._held.copy_(actions)
-        self._launch(SHOW, self._states, 1, 0.0, False, screens)
+        self._launch(SHOW, self._states, 1, 0.0, (self._held, screens, self._rewards, self._lives, self._ended))
         return screens
 
     @property
@@ -151,7 +149,7 @@ class BatchedAtari:
         import torch
 
         numbers = torch.tensor([timer, 1, 0], dtype=torch.int32, device=self.device).repeat(self.games, 1)
-        self._launch(BEGIN, self._states, 0, 0.0, False, numbers=numbers)
+        self._launch(BEGIN, self._states, 0, 0.0, self._outputs(), numbers)
 
     def _seed(self, seed: int) -> None:
         """Make the states that games begin with: some frames of doing nothing, and FIRE where a game has it."""
@@ -164,7 +162,7 @@ class BatchedAtari:
         waits = self._draw(1, self._noops, STARTS) if self._noops else torch.zeros_like(timers)
         numbers = torch.stack((timers, seeds, waits), dim=1).int().contiguous()
         # The pictures of the starts are drawn in the first step; until then an observation is black but for its last.
-        self._launch(BEGIN, self._starts, self._skip if self._fire else 0, 0.0, False, numbers=numbers)
+        self._launch(BEGIN, self._starts, self._skip if self._fire else 0, 0.0, self._blank(STARTS), numbers)
 
     def _draw(self, low: int, high: int, count: int) -> torch.Tensor:
         import torch
@@ -176,19 +174,22 @@ class BatchedAtari:
         import torch
 
         count = int(which.sum())
-        begun = self._starts[self._draw(0, STARTS - 1, count)].clone()
+        begun = self._starts[self._draw(0, STARTS - 1, count)]
         begun[:, RANDOM_AT : RANDOM_AT + 4] = self._draw(1, 255, 4 * count).to(torch.uint8).view(count, 4)
-        others = self._states.clone()
+        outputs = self._blank(count)
+        self._launch(STEP, begun, 1, 0.0, outputs)
         self._states[which] = begun
-        self._held.zero_()
-        kept = tuple(t.clone() for t in (self._pictures, self._rewards, self._ended, self._lives))
-        self._launch(STEP, self._states, 1, 0.0, True)
-        self._states[~which] = others[~which]
-        self.observations[which] = 0
-        self.observations[which, -1] = self._pictures[which]
-        for now, before in zip((self._pictures, self._rewards, self._ended, self._lives), kept, strict=True):
-            now[~which] = before[~which]
+        self.observations[which] = outputs[1]
+        self._lives[which] = outputs[3]
         self._frames[which] = 1
+
+    def _outputs(self) -> Outputs:
+        return self._held, self.observations, self._rewards, self._lives, self._ended
+
+    def _blank(self, count: int) -> Outputs:
+        """As ``_outputs``, of games that are not among ours yet."""
+        held, seen, rewards, lives, ended = (tensor.new_zeros((count, *tensor.shape[1:])) for tensor in self._outputs())
+        return held, seen, rewards, lives, ended
 
     def _launch(
         self,
@@ -196,18 +197,14 @@ class BatchedAtari:
         states: torch.Tensor,
         skip: int,
         sticky: float,
-        look: bool,
-        screens: torch.Tensor | None = None,
+        outputs: Outputs,
         numbers: torch.Tensor | None = None,
     ) -> None:
         """The kernel over all games, a slice for each thread: a launch on the CPU has one thread and frees the GIL."""
         wp, count = self._wp, len(states)
-        threads = self.threads if self._pool else 1
-        mine = states is self._states
-        outputs = [self._held, self._pictures if screens is None else screens, self._rewards, self._lives, self._ended]
-        if not mine:  # these are not the games: nobody asks what they earned
-            outputs = [tensor.new_zeros((count, *tensor.shape[1:])) for tensor in outputs]
+        threads = min(self.threads, count)
         held, pictures, rewards, lives, ended = outputs
+        look = self.observations.shape[1] if what == STEP else 0
         bounds = [count * k // threads for k in range(threads + 1)]
 
         def part(low: int, high: int) -> None:
@@ -222,7 +219,7 @@ class BatchedAtari:
                 dim=high - low,
                 inputs=[
                     what, of(states), whole(self._rom), whole(self._facts), whole(self._memory), whole(self._boot),
-                    of(numbers) if numbers is not None else whole(self._boot), of(held), skip, sticky, int(look),
+                    of(numbers) if numbers is not None else whole(self._boot), of(held), skip, sticky, look,
                     whole(self._gray), of(pictures), of(rewards), of(lives), of(ended),
                 ],
                 device=self.device,

@@ -47,18 +47,30 @@ WORK = """
     u8 screens[2][160 * 210];
     i32 wait = what == 0 ? ((const i32*)numbers.data)[3 * i + 2] : 0;  // and then FIRE, for ``skip`` frames
     i32 earned = 0, played = 0, frames = wait + skip;
-    for (i32 k = 0; k < frames && (what == 0 || !m.e.over || k == 0); k++) {
-        i32 action = what == 0 ? k >= wait : ((const i32*)actions.data)[i];
-        if (sticky > 0.0f && (m.draw_random() >> 8) * (1.0f / 16777216.0f) < sticky) action = m.e.last_action;
-        m.e.last_action = action;
-        m.screen = what == 2 ? (u8*)pictures.data + (u64)i * 160 * 210 : look ? screens[k & 1] : nullptr;
-        earned += m.play(action);
-        played++;
+    i32 drawn = frames - 2;  // Frames before these are seen only if the game ends early, and then it plays them again.
+    for (;;) {
+        for (i32 k = 0; k < frames && (what == 0 || !m.e.over || k == 0); k++) {
+            i32 action = what == 0 ? k >= wait : ((const i32*)actions.data)[i];
+            if (sticky > 0.0f && (m.draw_random() >> 8) * (1.0f / 16777216.0f) < sticky) action = m.e.last_action;
+            m.e.last_action = action;
+            m.screen = look && k >= drawn ? screens[k & 1] : nullptr;
+            if (what == 2) m.screen = (u8*)pictures.data + (u64)i * 160 * 210;
+            earned += m.play(action);
+            played++;
+        }
+        if (!look || played == frames || drawn <= 0) break;
+        m.s = kept->s;
+        m.e = kept->e;
+        m.attach();
+        earned = played = drawn = 0;
     }
     if (look && what < 2 && played) {
+        // ``look`` is how many pictures an observation has: the oldest goes, the newest is the last.
         const u8* last = screens[(played - 1) & 1];
         const u8* other = played > 1 ? screens[played & 1] : last;
-        Environment::shrink(other, last, (const u8*)gray.data, (u8*)pictures.data + (u64)i * 84 * 84);
+        u8* stack = (u8*)pictures.data + (u64)i * look * 84 * 84;
+        for (i32 k = 0; k < (look - 1) * 84 * 84; k++) stack[k] = stack[k + 84 * 84];
+        Environment::shrink(other, last, (const u8*)gray.data, stack + (look - 1) * 84 * 84);
     }
     ((float*)rewards.data)[i] = (float)earned;
     ((i32*)lives.data)[i] = m.e.lives;
