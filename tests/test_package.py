@@ -18,6 +18,7 @@ pytestmark = pytest.mark.processes
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 OFFLINE = ["--no-deps", "--no-index"]  # what it needs is there, in the interpreter that tests run in
 DATA = ["ga3c/py.typed", "tuner/page.css", "tuner/page.js"]
+DATA += [f"ga3c/games/emulator/{name}.h" for name in ("core", "environment")]
 
 
 @pytest.fixture(scope="module")
