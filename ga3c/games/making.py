@@ -120,8 +120,7 @@ def check_actions(config: GameSettings, env: gymnasium.Env[Any, Any]) -> None:
     if env.spec is not None and "continuous" in arguments_known(env.spec.id):
         advice = f"write {EXAMPLE}"
     raise ConfigError(
-        f"GAME={config.game} has the action space {space}; the policy is a softmax over numbered actions, "
-        f"so only Discrete action spaces can be trained: {advice}"
+        f"GAME={config.game} has the action space {space}, and only Discrete action spaces can be trained: {advice}"
     )
 
 

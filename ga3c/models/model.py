@@ -124,7 +124,8 @@ class TrainableModel(ABC):
         """Go on from there; arrays that do not fit are refused."""
 
     def _check_sizes(self, arrays: dict[str, np.ndarray]) -> None:
-        sizes = dict.fromkeys((*VECTORS, *self._optimizer.initial), self.network.size)
+        target = ["target"] if "target" in arrays else []
+        sizes = dict.fromkeys((*VECTORS, *self._optimizer.initial, *target), self.network.size)
         for name, size in {**sizes, "pixels": 2 * self.network.pixels + 1}.items():
             if name not in arrays or arrays[name].shape != (size,):
                 raise ConfigError(f"the checkpoint's {name} do not fit this network of {self.network.size} weights")
