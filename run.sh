@@ -31,7 +31,9 @@ install() {
         "$python" -m venv "$venv"
     fi
     say "installing the pinned packages${extra:+ for '$extra'} (once; torch is large, this can take minutes)"
+    # By a path, not by a finder: that would lose against a folder of the name ga3c, as a clone is, where a script stands.
     "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off \
+        --config-settings editable_mode=compat \
         --constraint "$root/constraints.txt" --editable "$root${extra:+[$extra]}"
     touch "$venv/installed-${extra:-base}-$list" "$venv/installed-base-$list"
     say "installed"

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from ga3c.__main__ import COMMANDS
 from ga3c.algorithms.actor_critic import acting as actor_critic
+from ga3c.algorithms.q_learning import acting as q_learning
 from ga3c.memory.figures import FIGURES
 from ga3c.settings.config import TRAVELLING, Config
 from ga3c.settings.declare import settings_table
@@ -80,8 +81,10 @@ def algorithms() -> str:
 
 
 def figures() -> str:
-    rows = [[f"`{figure.name}`", figure.meaning] for figure in (*FIGURES, *actor_critic.FIGURES)]
-    return table(["figure", "meaning"], rows)
+    """Those of all runs, then those of each rule."""
+    rules = {"all": FIGURES, "actor-critic": actor_critic.FIGURES, "Q-learning": q_learning.FIGURES}
+    rows = [[f"`{figure.name}`", figure.meaning, rule] for rule, own in rules.items() for figure in own]
+    return table(["figure", "meaning", "rule"], rows)
 
 
 def travelling() -> str:

@@ -113,7 +113,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "seconds",
         lambda window: window.after.seconds,
-        "trained, over all sessions of the run",
+        "since the run began, its start included, over all sessions",
         ("Time", "elapsed"),
         style="clock",
     ),
@@ -151,7 +151,7 @@ FIGURES: tuple[Figure, ...] = (
         style="share",
     ),
     Figure("trainer_busy", lambda window: window.busy("trainer_busy", "trainers"), "share of the time", style="share"),
-    Figure("held", mean("looks_held", "looks"), "share of the time that a full training queue held agents back"),
+    Figure("held", mean("looks_held", "looks"), "share of the time that agents had to wait for trainers"),
     Figure(
         "network_in",
         rate("network_in"),

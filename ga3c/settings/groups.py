@@ -129,7 +129,7 @@ class TunerSettings:
 
     tuner: str = setting(
         "anneal",
-        "how NA, NP and NT are changed during training; SERIAL=1 and a3c have no tuner",
+        "how NA, NP and NT are changed during training; SERIAL=1, a3c and dqn have no tuner",
         choices=TUNERS,
         by_algo=True,
     )

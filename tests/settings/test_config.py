@@ -17,6 +17,11 @@ def refused(*words):
     return str(caught.value)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_have_settings_only(preset):
+    assert PRESETS[preset].keys() <= {field.name for field in dataclasses.fields(Config)}
+
+
 def test_the_paper_preset_is_the_papers_algorithm():
     config = Config.from_words(["PRESET=paper"])
     assert (config.t_max, config.discount, config.beta, config.log_epsilon) == (5, 0.99, 0.01, 1e-6)
