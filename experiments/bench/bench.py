@@ -22,6 +22,7 @@ from experiments.bench import bench_report, ceiling, peers, replaying
 from experiments.bench.bench_result import Measured, summarise
 from experiments.bench.ceiling import Ceiling
 from experiments.bench.growth import Growth
+from experiments.bench.parts import done
 from experiments.bench.replaying import ReplayBench
 from experiments.bench.served import PROBED_SHARE, START_SECONDS, Figures, GridPoint, Overhead, Probe, Served
 from experiments.bench.stage_sizes import QUICKLY_STEPPED, STEPPED
@@ -158,20 +159,7 @@ class Bench:
     def _do_all(self, parts: list[Part]) -> None:
         for part in parts:
             self._progress.begin(part)
-            self._progress.finish(part, self._do(part))
-
-    def _do(self, part: Part) -> str:
-        """What the part found. What fails is noted, and left out from then on."""
-        errors = self._measured.errors
-        if part.needed_by and all(name in errors for name in part.needed_by):
-            return ""
-        try:
-            return part.run()
-        except (ProcessFailed, peers.PeerError) as error:
-            if not part.needed_by:
-                raise
-            errors.update(dict.fromkeys(part.needed_by, str(error)))
-            return f"failed: {error}"
+            self._progress.finish(part, done(part, self._measured.errors))
 
     def _starts(self) -> Iterator[Part]:
         """Everything that is measured, started one after the other, and paused."""

@@ -17,6 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from experiments.bench import peers
+from experiments.bench.parts import done
 from experiments.bench.served import START_SECONDS, Served
 from experiments.options import BenchOptions
 from experiments.processes import Processes, ProcessFailed
@@ -125,26 +126,13 @@ class ReplayBench:
         with Progress(sum(part.seconds for part in parts)) as self._progress:
             for part in parts:
                 self._progress.begin(part)
-                self._progress.finish(part, self._do(part))
+                self._progress.finish(part, done(part, self._measured.errors))
         return self._measured
 
     def _round(self) -> Iterator[Part]:
         yield Part(OURS, SETTLE_SECONDS + self._seconds, self._measure_ours)
         for name in self._names:
             yield Part(f"peer {name}", self._seconds + 30.0, partial(self._measure_peer, name), (name,))
-
-    def _do(self, part: Part) -> str:
-        """What the part found. A peer that fails is noted, and left out from then on."""
-        errors = self._measured.errors
-        if any(name in errors for name in part.needed_by):
-            return ""
-        try:
-            return part.run()
-        except (ProcessFailed, peers.PeerError) as error:
-            if not part.needed_by:
-                raise
-            errors.update(dict.fromkeys(part.needed_by, str(error)))
-            return f"failed: {error}"
 
     def _install(self, name: str) -> str:
         self._measured.peers[name] = []

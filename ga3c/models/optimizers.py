@@ -7,8 +7,9 @@ stays in its core's cache. What it remembers are further vectors (``names``), wh
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,10 +27,11 @@ def linear(start: float, end: float | None, steps: int, max_steps: int) -> float
     return start + (end - start) * min(steps / max_steps, 1.0)
 
 
-class Optimizer(Protocol):
-    @property
-    def initial(self) -> Mapping[str, float]:
-        """What it remembers of each weight, by name: the value that it begins with."""
+class Optimizer(ABC):
+    def __init__(self, initial: Mapping[str, float], size: int, device: torch.device) -> None:
+        """``initial`` is what it remembers of each weight, by name: the value that it begins with."""
+        self.initial = initial
+        self._room = torch.empty(min(UPDATE_PIECE, size) if device.type == "cpu" else size, device=device)
 
     def step(
         self,
@@ -44,92 +46,68 @@ class Optimizer(Protocol):
 
         ``number`` is that of this update, from 1 on.
         """
+        vectors = (new, old, gradient, *(memory[name] for name in self.initial))
+        pieces = (torch.split(vector, len(self._room)) for vector in vectors)
+        for following, weights, slope, *kept in zip(*pieces, strict=True):
+            room = self._room[: len(slope)]
+            along, root, rate = self._move(slope, *kept, room=room, rate=learning_rate, number=number)
+            torch.addcdiv(weights, along, root, value=-rate, out=following)
+
+    @abstractmethod
+    def _move(self, slope: Tensor, *kept: Tensor, room: Tensor, rate: float, number: int) -> Move:
+        """What a piece of the weights goes along, by its gradient; what is remembered of it, in place."""
 
 
-class Pieces:
-    """What all have in common: room for a piece, and vectors cut into pieces."""
+class Move(NamedTuple):
+    """θ ← θ − rate · along / root."""
 
-    def __init__(self, size: int, device: torch.device) -> None:
-        self._room = torch.empty(min(UPDATE_PIECE, size) if device.type == "cpu" else size, device=device)
-
-    def _pieces(self, *vectors: Tensor) -> zip[tuple[Tensor, ...]]:
-        return zip(*(torch.split(vector, len(self._room)) for vector in vectors), strict=True)
+    along: Tensor
+    root: Tensor  # in the room that is given for it
+    rate: float
 
 
-class RMSProp(Pieces):
+class RMSProp(Optimizer):
     """RMSProp with ε inside the root (equation 3): g ← αg+(1−α)Δ², θ ← θ − ηΔ/√(g+ε)."""
 
     def __init__(self, config: Config, size: int, device: torch.device) -> None:
-        super().__init__(size, device)
-        self.initial = {"mean_square": config.rmsprop_initial}
+        super().__init__({"mean_square": config.rmsprop_initial}, size, device)
         self._decay, self._epsilon = config.rmsprop_decay, config.rmsprop_epsilon
 
-    def step(
-        self,
-        new: Tensor,
-        old: Tensor,
-        gradient: Tensor,
-        memory: Mapping[str, Tensor],
-        learning_rate: float,
-        number: int = 1,
-    ) -> None:
-        for following, weights, slope, square in self._pieces(new, old, gradient, memory["mean_square"]):
-            square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
-            root = torch.add(square, self._epsilon, out=self._room[: len(slope)]).sqrt_()
-            torch.addcdiv(weights, slope, root, value=-learning_rate, out=following)
+    def _move(self, slope: Tensor, *kept: Tensor, room: Tensor, rate: float, number: int) -> Move:
+        (square,) = kept
+        square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
+        return Move(slope, torch.add(square, self._epsilon, out=room).sqrt_(), rate)
 
 
-class CenteredRMSProp(Pieces):
+class CenteredRMSProp(Optimizer):
     """RMSProp of Mnih et al. 2015: m ← αm+(1−α)Δ, g ← αg+(1−α)Δ², θ ← θ − ηΔ/√(g−m²+ε)."""
 
     def __init__(self, config: Config, size: int, device: torch.device) -> None:
-        super().__init__(size, device)
-        self.initial = {"mean_square": config.rmsprop_initial, "mean_gradient": 0.0}
+        super().__init__({"mean_square": config.rmsprop_initial, "mean_gradient": 0.0}, size, device)
         self._decay, self._epsilon = config.rmsprop_decay, config.rmsprop_epsilon
 
-    def step(
-        self,
-        new: Tensor,
-        old: Tensor,
-        gradient: Tensor,
-        memory: Mapping[str, Tensor],
-        learning_rate: float,
-        number: int = 1,
-    ) -> None:
-        vectors = (new, old, gradient, memory["mean_square"], memory["mean_gradient"])
-        for following, weights, slope, square, mean in self._pieces(*vectors):
-            square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
-            mean.lerp_(slope, 1 - self._decay)
-            root = torch.addcmul(square, mean, mean, value=-1, out=self._room[: len(slope)])
-            root.add_(self._epsilon).sqrt_()
-            torch.addcdiv(weights, slope, root, value=-learning_rate, out=following)
+    def _move(self, slope: Tensor, *kept: Tensor, room: Tensor, rate: float, number: int) -> Move:
+        square, mean = kept
+        square.mul_(self._decay).addcmul_(slope, slope, value=1 - self._decay)
+        mean.lerp_(slope, 1 - self._decay)
+        root = torch.addcmul(square, mean, mean, value=-1, out=room).add_(self._epsilon).sqrt_()
+        return Move(slope, root, rate)
 
 
-class Adam(Pieces):
+class Adam(Optimizer):
     """Adam of Kingma and Ba 2015, with ε beside the root of the corrected mean square."""
 
     def __init__(self, config: Config, size: int, device: torch.device) -> None:
-        super().__init__(size, device)
-        self.initial = {"mean_square": 0.0, "mean_gradient": 0.0}
+        super().__init__({"mean_square": 0.0, "mean_gradient": 0.0}, size, device)
         self._decay, self._epsilon = config.adam_decay, config.adam_epsilon
 
-    def step(
-        self,
-        new: Tensor,
-        old: Tensor,
-        gradient: Tensor,
-        memory: Mapping[str, Tensor],
-        learning_rate: float,
-        number: int = 1,
-    ) -> None:
+    def _move(self, slope: Tensor, *kept: Tensor, room: Tensor, rate: float, number: int) -> Move:
+        square, mean = kept
         unbiased = math.sqrt(1 - ADAM_SQUARE_DECAY**number)
-        rate = learning_rate * unbiased / (1 - self._decay**number)
-        vectors = (new, old, gradient, memory["mean_square"], memory["mean_gradient"])
-        for following, weights, slope, square, mean in self._pieces(*vectors):
-            square.mul_(ADAM_SQUARE_DECAY).addcmul_(slope, slope, value=1 - ADAM_SQUARE_DECAY)
-            mean.lerp_(slope, 1 - self._decay)
-            root = torch.sqrt(square, out=self._room[: len(slope)]).add_(self._epsilon * unbiased)
-            torch.addcdiv(weights, mean, root, value=-rate, out=following)
+        square.mul_(ADAM_SQUARE_DECAY).addcmul_(slope, slope, value=1 - ADAM_SQUARE_DECAY)
+        mean.lerp_(slope, 1 - self._decay)
+        root = torch.sqrt(square, out=room).add_(self._epsilon * unbiased)
+        return Move(mean, root, rate * unbiased / (1 - self._decay**number))
 
 
 OPTIMIZERS: dict[str, Callable[[Config, int, torch.device], Optimizer]] = {

@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ga3c.system.openmp import HOW_TO_WAIT
+
 SCRIPTS = Path(__file__).parent
 INSTALL_SECONDS = 1800.0
 START_SECONDS = 180.0  # until a peer reports its first steps, at most
@@ -124,6 +126,12 @@ def install_packages(directory: Path, requirements: tuple[str, ...], say: Callab
     return python
 
 
+def _environment(peer: Peer) -> dict[str, str]:
+    """Those that replay wait as ours do: nobody plays beside an update, and two threads that sleep are no quicker."""
+    others = {key: value for key, value in os.environ.items() if key not in HOW_TO_WAIT}
+    return others | (HOW_TO_WAIT if peer.replays else ENVIRONMENT)
+
+
 def measure(name: str, python: Path, *, game: str, cores: int, seconds: float, settings: Iterable[str] = ()) -> float:
     """Steps per second in steady state, training included. ``settings`` (KEY=VALUE) replace the script's own."""
     command = [str(python), "-u", str(_peer(name).path), game, str(cores), *settings]
@@ -132,7 +140,7 @@ def measure(name: str, python: Path, *, game: str, cores: int, seconds: float, s
             process = subprocess.Popen(
                 command,
                 cwd=directory,
-                env=os.environ | ENVIRONMENT,
+                env=_environment(_peer(name)),
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,

@@ -85,7 +85,7 @@ BEGIN, STEP, SHOW = 0, 1, 2  # what a launch does: new games, steps with small p
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Without a driver for CUDA the native part of Warp warns on the file behind stderr, whatever its log level is."""
+    """Native code, as Warp's without a driver for CUDA, warns on the file behind stderr, whatever its log level is."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
+
+from ga3c.games.emulator.carrier import silence
 
 # fmt: off
 STANDARD = [
@@ -22,19 +21,6 @@ STANDARD = [
     "zaxxon",
 ]
 # fmt: on
-
-
-@contextlib.contextmanager
-def silence() -> Iterator[None]:
-    """ALE writes to the file behind stderr, whatever its logger is told."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(nothing)
-        os.close(kept)
 
 
 class Oracle:
